@@ -203,7 +203,7 @@ impl Ready {
         Ok(ready)
     }
 
-    /// Makes tables and procedures. A table that is there already is somebody else's, and stays.
+    /// Makes tables, indexes and procedures. A table that is there already is somebody else's, and stays.
     fn make(&mut self) -> Result<(), String> {
         let mut connection = self.connect()?;
         for (name, text) in &self.definition.tables {
@@ -215,6 +215,7 @@ impl Ready {
             })?;
             self.was_made = true;
         }
+        self.definition.indexes.iter().try_for_each(|text| connection.execute(text))?;
         if self.address.dialect() == Dialect::Postgres {
             connection.execute(&self.definition.procedures)?;
         }
@@ -319,7 +320,8 @@ fn start_weir(
     definition: &Definition,
     starting: &Starting,
 ) -> Result<(Address, Process), String> {
-    let schema: String = definition.tables.iter().map(|(_, text)| format!("{text};\n")).collect();
+    let texts = definition.tables.iter().map(|(_, text)| text).chain(&definition.indexes);
+    let schema: String = texts.map(|text| format!("{text};\n")).collect();
     let served = Served {
         schema: &schema,
         procedures: &definition.procedures,

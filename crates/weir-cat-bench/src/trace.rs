@@ -358,10 +358,10 @@ impl Connection for Recorder<'_> {
     }
 }
 
-/// The first lines of a trace of a workload: its tables, its procedures if they are called, its rows.
+/// The first lines of a trace of a workload: its tables with their indexes, its procedures if they are called, its rows.
 pub fn setup(workload: &dyn Workload, way: Way) -> Vec<Line> {
     let definition = workload.definition();
-    let tables = definition.tables.into_iter().map(|(_, text)| text);
+    let tables = definition.tables.into_iter().map(|(_, text)| text).chain(definition.indexes);
     let procedures = (way == Way::Calls).then_some(definition.procedures);
     let texts = tables.chain(procedures).chain(workload.rows());
     texts.map(|text| Line { setup: Some(text), ..Line::default() }).collect()

@@ -297,14 +297,16 @@ pub fn run(
     Ok(Report { version: 1, workload, runs, ratios, summary, recorded })
 }
 
-/// The way of a target: databases without PostgreSQL's language run the statements of a call one by one.
-fn way_on(wanted: &Wanted, place: &Place) -> Way {
-    if place.dialect() == Dialect::Postgres { wanted.way } else { Way::Statements }
+/// The way of a target: databases without PostgreSQL's language run the statements of a call one by one, and so do all if the workload has no
+/// calls.
+fn way_on(wanted: &Wanted, workload: &dyn Workload, place: &Place) -> Way {
+    let has_calls = place.dialect() == Dialect::Postgres && workload.has_calls();
+    if has_calls { wanted.way } else { Way::Statements }
 }
 
 /// The level of the transactions: Weir's plan says at which one a call runs, and SQLite has one only.
-fn level_on(wanted: &Wanted, place: &Place) -> Option<Level> {
-    let has_its_own = (place.is_weir() && wanted.way == Way::Calls) || place.dialect() == Dialect::Sqlite;
+fn level_on(wanted: &Wanted, way: Way, place: &Place) -> Option<Level> {
+    let has_its_own = (place.is_weir() && way == Way::Calls) || place.dialect() == Dialect::Sqlite;
     wanted.level.filter(|_| !has_its_own)
 }
 
@@ -317,7 +319,8 @@ fn measure(
 ) -> Result<(Run, Vec<Line>), String> {
     let workload = &*point.workload;
     let address = places.ready(place, workload)?;
-    let using = Use { address, way: way_on(wanted, place), level: level_on(wanted, place) };
+    let way = way_on(wanted, workload, place);
+    let using = Use { address, way, level: level_on(wanted, way, place) };
     let seed = wanted.seed + u64::from(round);
     let load = Load { clients: point.clients, seed, times: wanted.times, pace: point.pace, is_recorded };
     let recorded = load::run(workload, &using, load)
@@ -514,11 +517,17 @@ mod tests {
     #[test]
     fn what_a_target_cannot_do_is_done_as_it_can() {
         let wanted = wanted(&["weir:", "postgres", "mariadb", "sqlite:"], None);
-        let of = |place: &Place| (way_on(&wanted, place), level_on(&wanted, place));
-        let all: Vec<_> = wanted.places.iter().map(of).collect();
+        let all = |name: &str| {
+            let workload = workload::of(name, &[]).unwrap_or_else(|wrong| panic!("{wrong}"));
+            let of = |place: &Place| {
+                let way = way_on(&wanted, &*workload, place);
+                (way, level_on(&wanted, way, place))
+            };
+            wanted.places.iter().map(of).collect::<Vec<_>>()
+        };
         let serializable = Some(Level::Serializable);
         assert_eq!(
-            all,
+            all("cat"),
             [
                 (Way::Calls, None),
                 (Way::Calls, serializable),
@@ -526,5 +535,9 @@ mod tests {
                 (Way::Statements, None)
             ]
         );
+        for name in ["tpcc", "tpcw", "rubis"] {
+            let statements = (Way::Statements, serializable);
+            assert_eq!(all(name), [statements, statements, statements, (Way::Statements, None)]);
+        }
     }
 }

@@ -247,13 +247,14 @@ Examples:
   weir bench ycsb --target weir:,postgres,sqlite: --rate 2000 --warmup 2
   weir bench cat --target postgres,weir: --way statements --advise
   weir bench ycsb --target weir: --record load.jsonl; weir bench --trace load.jsonl --target postgres,mariadb --speed 1
+  weir bench tpcw --target weir:,postgres,mariadb,sqlite: --set mix=ordering --isolation serializable
   weir bench smallbank --target mysql://me:secret@db.example:3306/test --set hot=0.9 --sweep clients=1,4,16
 
 Servers are started for it, on free ports of the loopback interface and in folders of their own, and end with it. PostgreSQL 15 and
 pgbench must be there: apt-get install postgresql-15, or WEIR_POSTGRES_BIN names their folder.")]
 pub struct BenchArguments {
     /// A workload that Weir ships (tpcc), ycsb, or a directory with a workload.toml. By SQL, on any target: cat (the experiment of the
-    /// CAT theorem), ycsb, ycsb-t (YCSB+T), smallbank, and tpcc with --way statements or on MariaDB or SQLite; a wrong --set says which settings they have. On servers also pgbench (its TPC-B), pgbench-select,
+    /// CAT theorem), ycsb, ycsb-t (YCSB+T), smallbank, tpcw, rubis, and tpcc with --way statements or on MariaDB or SQLite; a wrong --set says which settings they have. On servers also pgbench (its TPC-B), pgbench-select,
     /// pgbench-update, and pgbench with statements of its own: pgbench-index, -join-2, -join-4, -order, -transaction, -delete; with --set
     /// scale=16 and --set protocol=simple, extended or prepared; beside (what others notice of long statements) with --set other=select,
     /// update, connect or cancel, with --set memory=1GiB and --set rows=200000; ycsb-jdbc (reads of YCSB by a client in Java) with --set driver=FILE (of the JDBC
@@ -343,7 +344,8 @@ pub struct BenchArguments {
     /// database's own; a call on Weir has that of its plan]
     #[arg(long, value_name = "LEVEL")]
     pub isolation: Option<Level>,
-    /// Of a workload by SQL: how a transaction reaches the database. MariaDB and SQLite run statements [default: calls]
+    /// Of a workload by SQL: how a transaction reaches the database. MariaDB and SQLite run statements, and tpcc, tpcw and
+    /// rubis have nothing else [default: calls]
     #[arg(long, value_enum, value_name = "WAY")]
     pub way: Option<BenchWay>,
     /// Of a workload by SQL: how long each run goes on before it is measured [default: 1]

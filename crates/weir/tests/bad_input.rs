@@ -462,7 +462,7 @@ fn a_benchmark_of_servers_that_cannot_be() {
 
 #[test]
 fn a_benchmark_by_sql_that_cannot_be() {
-    let cases: [(&[&str], &[&str]); 17] = [
+    let cases: [(&[&str], &[&str]); 19] = [
         (&["ycsb", "--target", "oracle"], &["`oracle` is no target", "mysql://", "sqlite:FILE"]),
         (&["ycsb", "--target", "weir:cluster.toml,postgres"], &["`weir:cluster.toml` is no target"]),
         (&["cat", "--target", "weir:,weir"], &["named twice", "baseline:PROGRAM"]),
@@ -475,6 +475,8 @@ fn a_benchmark_by_sql_that_cannot_be() {
         (&["ycsb-t", "--set", "kind=rmw"], &["`kind=rmw` is wrong", "srw, mrmw or crmw"]),
         (&["ycsb-t", "--set", "distributed=2"], &["`distributed=2` is wrong"]),
         (&["smallbank", "--set", "customers=1"], &["`customers=1` is wrong", "from 2"]),
+        (&["tpcw", "--set", "mix=buying"], &["`mix=buying` is wrong", "shopping, browsing or ordering"]),
+        (&["rubis", "--set", "item=5"], &["no setting `item`", "users, items, old_items, pieces, mix"]),
         (&["cat", "--clients", "2000"], &["`clients=2000` is wrong"]),
         (&["cat", "--sweep", "clients=1,0"], &["`clients=0` is wrong"]),
         (&["cat", "--protocol", "none"], &["--protocol is not for cat by SQL"]),

@@ -58,6 +58,24 @@ impl Value {
     }
 }
 
+impl From<i64> for Value {
+    fn from(number: i64) -> Value {
+        Value::Integer(number)
+    }
+}
+
+impl From<String> for Value {
+    fn from(text: String) -> Value {
+        Value::Text(text)
+    }
+}
+
+impl From<&str> for Value {
+    fn from(text: &str) -> Value {
+        Value::Text(text.to_owned())
+    }
+}
+
 /// Why a statement or a COMMIT was not carried out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refused {

@@ -22,25 +22,27 @@ fn refused(error: &mysql::Error) -> Refused {
     }
 }
 
-fn open(address: &Address) -> Result<Conn, String> {
-    let said = |error: &dyn std::fmt::Display| error.to_string();
-    match address {
+/// The client closes the statements that were prepared first if there are more than `statements`.
+fn open(address: &Address, statements: usize) -> Result<Conn, String> {
+    let (options, database) = match address {
         Address::MySqlSocket { socket, database } => {
             let options = OptsBuilder::new().socket(socket.to_str()).user(Some("root"));
-            let mut connection = Conn::new(options).map_err(|error| said(&error))?;
-            if !database.is_empty() {
-                connection.query_drop(format!("USE {database}")).map_err(|error| said(&error))?;
-            }
-            Ok(connection)
+            (options, database.as_str())
         }
         Address::MySqlUrl(url) => {
             let options = Opts::from_url(url).map_err(|error| format!("{url}: {error}"))?;
-            Conn::new(options).map_err(|error| said(&error))
+            (OptsBuilder::from_opts(options), "")
         }
         Address::Postgres(_) | Address::Sqlite { .. } => {
-            Err("this does not speak MySQL's protocol".to_owned())
+            return Err("this does not speak MySQL's protocol".to_owned());
         }
+    };
+    let mut connection =
+        Conn::new(options.stmt_cache_size(statements + 1)).map_err(|error| error.to_string())?;
+    if !database.is_empty() {
+        connection.query_drop(format!("USE {database}")).map_err(|error| error.to_string())?;
     }
+    Ok(connection)
 }
 
 /// START TRANSACTION, the statements, COMMIT.
@@ -53,7 +55,7 @@ pub struct Session {
 
 impl Session {
     pub fn new(address: &Address, level: Option<Level>, statements: &[String]) -> Result<Session, String> {
-        let mut connection = open(address)?;
+        let mut connection = open(address, statements.len())?;
         if let Some(level) = level {
             let set = format!("SET SESSION TRANSACTION ISOLATION LEVEL {}", level.sql());
             connection.query_drop(set).map_err(|error| error.to_string())?;

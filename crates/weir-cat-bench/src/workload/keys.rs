@@ -170,7 +170,7 @@ impl Workload for Keys {
         let routines = LENGTHS.iter().flat_map(|length| {
             [format!("PROCEDURE {writer}_{length}"), format!("FUNCTION {reader}_{length}")]
         });
-        Definition { tables: vec![table], routines: routines.collect(), procedures }
+        Definition { tables: vec![table], routines: routines.collect(), procedures, ..Definition::default() }
     }
 
     fn rows(&self) -> Vec<String> {

@@ -1,9 +1,13 @@
 //! Workloads: tables, rows, transactions and what must hold after a run, for every database alike.
 
+mod draws;
 mod keys;
+mod rubis;
 mod settings;
 mod smallbank;
+mod statements;
 mod tpcc;
+mod tpcw;
 mod ycsb_t;
 
 use std::collections::BTreeMap;
@@ -15,9 +19,11 @@ use crate::connection::{Connection, Refused, Value};
 use crate::schema::Change;
 
 pub use keys::{Flavour, Keys};
+pub use rubis::Rubis;
 pub use settings::{Settings, Wrong};
 pub use smallbank::SmallBank;
 pub use tpcc::Tpcc;
+pub use tpcw::Tpcw;
 pub use ycsb_t::YcsbT;
 
 /// The way in which a transaction reaches the database.
@@ -64,6 +70,8 @@ pub trait Plans: Send {
 pub struct Definition {
     /// Name and CREATE TABLE.
     pub tables: Vec<(&'static str, String)>,
+    /// CREATE INDEX for what no key finds.
+    pub indexes: Vec<String>,
     /// Heads of the procedures, as DROP names them. Only databases with PostgreSQL's language have them.
     pub routines: Vec<String>,
     /// A text that makes all of them.
@@ -93,6 +101,11 @@ pub trait Workload: Send + Sync {
 
     /// The procedure that a kind of transaction is, where it is called; None: it is a statement.
     fn procedure(&self, kind: &str) -> Option<String>;
+
+    /// Its transactions are procedures, too; those of others are statement by statement everywhere.
+    fn has_calls(&self) -> bool {
+        true
+    }
 
     fn definition(&self) -> Definition;
 
@@ -130,7 +143,7 @@ pub trait Workload: Send + Sync {
 }
 
 /// Names of the workloads.
-pub const NAMES: [&str; 5] = ["cat", "ycsb", "ycsb-t", "smallbank", "tpcc"];
+pub const NAMES: [&str; 7] = ["cat", "ycsb", "ycsb-t", "smallbank", "tpcc", "tpcw", "rubis"];
 
 /// A workload by its name, with settings that differ from its own.
 ///
@@ -144,6 +157,8 @@ pub fn of(name: &str, settings: &[(String, String)]) -> Result<Box<dyn Workload>
         "ycsb-t" => YcsbT::of(settings).map(|one| Box::new(one) as _),
         "smallbank" => SmallBank::of(settings).map(|one| Box::new(one) as _),
         "tpcc" => Tpcc::of(settings).map(|one| Box::new(one) as _),
+        "tpcw" => Tpcw::of(settings).map(|one| Box::new(one) as _),
+        "rubis" => Rubis::of(settings).map(|one| Box::new(one) as _),
         _ => Err(Wrong::new(
             format!("`{name}` is no workload"),
             format!("the workloads are: {}", NAMES.join(", ")),
@@ -179,11 +194,31 @@ fn within(
     Ok(returned)
 }
 
+/// A table of a definition.
+fn table(name: &'static str, columns: &str) -> (&'static str, String) {
+    (name, format!("CREATE TABLE {name} ({columns})"))
+}
+
 /// INSERTs of many rows, some hundred each.
 fn inserts(table: &str, rows: impl Iterator<Item = String>) -> Vec<String> {
     const TOGETHER: usize = 500;
     let rows: Vec<String> = rows.collect();
     rows.chunks(TOGETHER).map(|rows| format!("INSERT INTO {table} VALUES {}", rows.join(", "))).collect()
+}
+
+/// New rows: as many as there were acknowledged writes of an object.
+fn check_new(
+    what: &str,
+    (before, after): (usize, usize),
+    acknowledged: &Acknowledged,
+    object: u64,
+) -> Result<(), String> {
+    let found = after as i64 - before as i64;
+    let expected = acknowledged.writes.get(&object).copied().unwrap_or(0) as i64;
+    match found == expected {
+        true => Ok(()),
+        false => Err(format!("there are {found} new {what}, and {expected} were acknowledged")),
+    }
 }
 
 /// Writes of each key: the number that a column counts grew by as many as were acknowledged, and the value, where there is a rule, follows.
@@ -271,7 +306,7 @@ mod tests {
             }
         }
         let wrong = of("tpch", &[]).err().expect("there is none");
-        assert!(wrong.to_string().contains("cat, ycsb, ycsb-t, smallbank, tpcc"), "{wrong}");
+        assert!(wrong.to_string().contains("cat, ycsb, ycsb-t, smallbank, tpcc, tpcw, rubis"), "{wrong}");
         let settings = [("zpif".to_owned(), "1".to_owned())];
         let wrong = of("ycsb-t", &settings).err().expect("no setting");
         assert!(wrong.hint.contains("distributed") && wrong.what.contains("zpif"), "{wrong}");

@@ -281,6 +281,7 @@ impl Workload for SmallBank {
             ],
             routines: routines.collect(),
             procedures: PROCEDURES.to_owned(),
+            ..Definition::default()
         }
     }
 

@@ -186,7 +186,12 @@ impl Workload for YcsbT {
     fn definition(&self) -> Definition {
         let table = "CREATE TABLE items (k integer PRIMARY KEY, v bigint NOT NULL, n bigint NOT NULL)";
         let (routines, procedures) = self.procedures();
-        Definition { tables: vec![("items", table.to_owned())], routines, procedures }
+        Definition {
+            tables: vec![("items", table.to_owned())],
+            routines,
+            procedures,
+            ..Definition::default()
+        }
     }
 
     fn rows(&self) -> Vec<String> {

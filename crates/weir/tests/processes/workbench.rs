@@ -42,9 +42,13 @@ fn each_workload_keeps_what_was_acknowledged_on_weir() {
         ("ycsb-t", "kind=crmw,keys=5,distributed=1"),
         ("smallbank", "customers=20,hot_customers=2,hot=0.9"),
         ("tpcc", "warehouses=2,items=100,customers=20,remote=0.2"),
+        ("tpcw", "mix=ordering,items=40,customers=30,carts=8"),
+        ("tpcw", "mix=shopping,items=40,customers=30,carts=8"),
+        ("rubis", "mix=bidding,users=30,items=15,old_items=10"),
     ] {
-        // TPC-C by calls is an application.
-        let ways: &[&str] = if workload == "tpcc" { &["statements"] } else { &["calls", "statements"] };
+        // By calls these are applications.
+        let has_calls = !["tpcc", "tpcw", "rubis"].contains(&workload);
+        let ways: &[&str] = if has_calls { &["calls", "statements"] } else { &["statements"] };
         for &way in ways {
             let shared = [
                 workload,

@@ -9,9 +9,10 @@ use std::collections::BTreeMap;
 use serde_json::{Value as Json, json};
 use weir_cat::chance::Chance;
 
+use super::draws::{between, skewed};
 use super::{
-    Acknowledged, Definition, Planned, Plans, Settings, State, Way, Workload, Wrong, chance_of, draw_kind,
-    within,
+    Acknowledged, Definition, Planned, Plans, Settings, State, Way, Workload, Wrong, chance_of, check_new,
+    draw_kind, within,
 };
 use crate::connection::{Connection, Refused, Value};
 
@@ -83,16 +84,12 @@ struct TpccPlans {
 }
 
 impl TpccPlans {
-    /// From `least` to `most`, both included.
     fn between(&mut self, least: u64, most: u64) -> u64 {
-        least + self.chance.below(most - least + 1)
+        between(&mut self.chance, least, most)
     }
 
-    /// NURand of clause 2.1.6.
     fn skewed(&mut self, spread: u64, least: u64, most: u64) -> u64 {
-        const CONSTANT: u64 = 7;
-        let either = self.between(0, spread) | self.between(least, most);
-        (either + CONSTANT) % (most - least + 1) + least
+        skewed(&mut self.chance, spread, least, most)
     }
 
     /// Whether by last name, and the number of the customer or of the name: 60 of a hundred by name.
@@ -213,6 +210,10 @@ impl Workload for Tpcc {
         None
     }
 
+    fn has_calls(&self) -> bool {
+        false
+    }
+
     fn definition(&self) -> Definition {
         Definition { tables: tables::definition(), ..Definition::default() }
     }
@@ -221,7 +222,6 @@ impl Workload for Tpcc {
         tables::rows(self)
     }
 
-    /// Its transactions have no calls.
     fn statements(&self, _: Way) -> Vec<String> {
         transactions::STATEMENTS.iter().map(|text| (*text).to_owned()).collect()
     }
@@ -254,12 +254,7 @@ impl Workload for Tpcc {
         if found != expected {
             return Err(format!("warehouses were paid {found} cents, and {expected} were acknowledged"));
         }
-        let ordered = after[2].len() as i64 - before[2].len() as i64;
-        let expected = acknowledged.writes.get(&0).copied().unwrap_or(0) as i64;
-        match ordered == expected {
-            true => Ok(()),
-            false => Err(format!("there are {ordered} new orders, and {expected} were acknowledged")),
-        }
+        check_new("orders", (before[2].len(), after[2].len()), acknowledged, 0)
     }
 
     fn spread(&self) -> Option<Box<dyn Workload>> {

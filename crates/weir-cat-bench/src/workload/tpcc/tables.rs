@@ -2,8 +2,9 @@
 
 use weir_cat::chance::Chance;
 
-use super::super::inserts;
 use super::{DISTRICTS, Tpcc, last_name};
+use crate::workload::draws::text;
+use crate::workload::{inserts, table};
 
 /// Units whose taxes and discounts are counted.
 pub const WHOLE: i64 = 10_000;
@@ -17,7 +18,6 @@ fn is_new(order: u64, orders: u64) -> bool {
 }
 
 pub fn definition() -> Vec<(&'static str, String)> {
-    let table = |name: &'static str, columns: &str| (name, format!("CREATE TABLE {name} ({columns})"));
     vec![
         table(
             "warehouse",
@@ -65,11 +65,6 @@ pub fn definition() -> Vec<(&'static str, String)> {
              PRIMARY KEY (ol_w_id, ol_d_id, ol_o_id, ol_number)",
         ),
     ]
-}
-
-/// Some text of that length.
-fn text(chance: &mut Chance, length: usize) -> String {
-    (0..length).map(|_| char::from(b'a' + chance.below(26) as u8)).collect()
 }
 
 pub fn rows(of: &Tpcc) -> Vec<String> {

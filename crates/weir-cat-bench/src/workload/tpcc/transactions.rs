@@ -1,20 +1,12 @@
 //! The five transactions of TPC-C, clause 2, statement by statement.
 
-use std::time::{SystemTime, UNIX_EPOCH};
-
 use super::tables::WHOLE;
 use super::{DELIVERY, DISTRICTS, NEW_ORDER, ORDER_STATUS, PAYMENT, last_name};
 use crate::connection::{Connection, Refused, Value};
 use crate::workload::Planned;
+use crate::workload::statements::{self, missing, seconds, statements, without_values};
 
-macro_rules! statements {
-    ($($name:ident = $text:expr;)*) => {
-        /// A statement by its place in [`STATEMENTS`].
-        #[derive(Clone, Copy)]
-        enum Statement { $($name),* }
-        pub const STATEMENTS: &[&str] = &[$($text),*];
-    };
-}
+type Running<'c> = statements::Running<'c, Statement>;
 
 statements! {
     WarehouseTax = "SELECT w_tax FROM warehouse WHERE w_id = $1";
@@ -50,44 +42,10 @@ statements! {
                 WHERE ol_w_id = $1 AND ol_d_id = $2 AND ol_o_id >= $3 AND ol_o_id < $4 AND s_quantity < $5";
 }
 
-/// A transaction that runs.
-struct Running<'c>(&'c mut dyn Connection);
-
-/// Columns of a row.
-type Columns = Vec<Option<i64>>;
-
-impl Running<'_> {
-    fn rows(&mut self, statement: Statement, values: &[i64]) -> Result<Vec<Columns>, Refused> {
-        let values: Vec<Value> = values.iter().copied().map(Value::Integer).collect();
-        self.0.query(statement as usize, &values)
-    }
-
-    /// The first columns of the one row.
-    fn row<const N: usize>(&mut self, statement: Statement, values: &[i64]) -> Result<[i64; N], Refused> {
-        let rows = self.rows(statement, values)?;
-        let row: Option<Vec<i64>> = rows.first().and_then(|row| row.iter().copied().collect());
-        row.and_then(|row| row.try_into().ok()).ok_or_else(|| missing(statement, values))
-    }
-
-    fn change(&mut self, statement: Statement, numbers: &[i64], text: &str) -> Result<(), Refused> {
-        let mut values: Vec<Value> = numbers.iter().copied().map(Value::Integer).collect();
-        values.push(Value::Text(text.to_owned()));
-        self.0.query(statement as usize, &values).map(drop)
-    }
-}
-
-fn missing(statement: Statement, values: &[i64]) -> Refused {
-    Refused::Failed(format!("no row: {} {values:?}", STATEMENTS[statement as usize]))
-}
-
-fn seconds() -> i64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs() as i64)
-}
-
 /// Runs a transaction; returns the cents that were paid.
 pub fn run(connection: &mut dyn Connection, planned: &Planned) -> Result<i64, Refused> {
     let values: Vec<i64> = planned.values.iter().map(Value::number).collect();
-    let mut running = Running(connection);
+    let mut running = Running::new(connection);
     match (planned.kind, values.as_slice()) {
         (NEW_ORDER, [warehouse, district, customer, lines @ ..]) => {
             running.new_order([*warehouse, *district, *customer], lines)
@@ -100,7 +58,7 @@ pub fn run(connection: &mut dyn Connection, planned: &Planned) -> Result<i64, Re
         }
         (DELIVERY, &[warehouse, carrier]) => running.delivery(warehouse, carrier),
         (_, &[warehouse, district, threshold]) => running.stock_level(warehouse, district, threshold),
-        _ => Err(Refused::Failed("a transaction without its values".to_owned())),
+        _ => Err(without_values()),
     }
 }
 
@@ -126,7 +84,7 @@ impl Running<'_> {
         self.rows(AddNewOrder, &[warehouse, district, order])?;
         let mut total = 0;
         for (number, &[item, supply, quantity]) in (1..).zip(lines) {
-            let Some(price) = self.rows(Price, &[item])?.first().and_then(|row| row[0]) else {
+            let Some(price) = self.number(Price, &[item])? else {
                 return Err(Refused::ByRule("there is no such item".to_owned()));
             };
             let [stored] = self.row(Quantity, &[supply, item])?;
@@ -148,7 +106,7 @@ impl Running<'_> {
         }
         let name = last_name(who as u64);
         let values = [Value::Integer(warehouse), Value::Integer(district), Value::Text(name)];
-        let rows = self.0.query(Statement::ByName as usize, &values)?;
+        let rows = self.rows_of(Statement::ByName, &values)?;
         let middle = rows.get(rows.len().div_ceil(2).saturating_sub(1)).and_then(|row| row[0]);
         middle.ok_or_else(|| missing(Statement::ByName, &[warehouse, district, who]))
     }
@@ -176,8 +134,7 @@ impl Running<'_> {
         let customer = self.customer(who)?;
         let [warehouse, district] = who.0;
         let [_balance] = self.row(Statement::Balance, &[warehouse, district, customer])?;
-        let last = self.rows(Statement::LastOrder, &[warehouse, district, customer])?;
-        if let Some(order) = last.first().and_then(|row| row[0]) {
+        if let Some(order) = self.number(Statement::LastOrder, &[warehouse, district, customer])? {
             self.rows(Statement::Lines, &[warehouse, district, order])?;
         }
         Ok(0)
@@ -187,8 +144,7 @@ impl Running<'_> {
     fn delivery(&mut self, warehouse: i64, carrier: i64) -> Result<i64, Refused> {
         use Statement::{Charge, CustomerOf, Deliver, Lines, OldestNew, SetCarrier, TakeNew};
         for district in 1..=DISTRICTS as i64 {
-            let oldest = self.rows(OldestNew, &[warehouse, district])?;
-            let Some(order) = oldest.first().and_then(|row| row[0]) else { continue };
+            let Some(order) = self.number(OldestNew, &[warehouse, district])? else { continue };
             let key = [warehouse, district, order];
             self.rows(TakeNew, &key)?;
             let [customer] = self.row(CustomerOf, &key)?;
