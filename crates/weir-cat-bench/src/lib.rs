@@ -14,6 +14,7 @@ pub mod load;
 pub mod metrics;
 pub mod page;
 pub mod place;
+pub mod recording_cost;
 pub mod run;
 pub mod schema;
 pub mod servers;

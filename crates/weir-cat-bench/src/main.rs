@@ -8,6 +8,7 @@ use clap::{Args, Parser, Subcommand};
 use weir_cat::workload::Shape;
 use weir_cat_bench::experiments::{self, IDS};
 use weir_cat_bench::laboratory::{Effort, Laboratory};
+use weir_cat_bench::recording_cost::{self, RECORDERS};
 use weir_cat_bench::run::Times;
 use weir_cat_bench::schema::LENGTHS;
 use weir_cat_bench::servers::Servers;
@@ -30,6 +31,8 @@ enum Command {
     Run(Run),
     /// Compare the live Contention Level of Weir with the offline one of the same runs
     Live(Live),
+    /// Count what recording the live Contention Level costs `weir serve` and `weir conveyor`; prints a line of JSON for each
+    Cost(CostOf),
     /// Measure figures, or all of them; prints their claims
     Figures(Figures),
 }
@@ -80,6 +83,15 @@ struct Live {
 }
 
 #[derive(Args)]
+struct CostOf {
+    #[command(flatten)]
+    common: Common,
+    /// Transactions that are counted; one recorded burst stands for 16,384
+    #[arg(long, default_value_t = 32_768)]
+    transactions: u32,
+}
+
+#[derive(Args)]
 struct Figures {
     #[command(flatten)]
     common: Common,
@@ -100,6 +112,7 @@ fn main() -> ExitCode {
     let done = match Arguments::parse().command {
         Command::Run(wanted) => run(&wanted),
         Command::Live(wanted) => live(&wanted),
+        Command::Cost(wanted) => cost(&wanted),
         Command::Figures(wanted) => figures(&wanted),
     };
     match done {
@@ -112,11 +125,14 @@ fn main() -> ExitCode {
 }
 
 impl Common {
-    fn servers(&self) -> Servers {
+    fn program(&self) -> PathBuf {
         let beside = std::env::current_exe().ok().and_then(|own| Some(own.parent()?.join("weir")));
         let beside = beside.filter(|program| program.exists());
-        let weir = self.weir.clone().or(beside).unwrap_or_else(|| PathBuf::from("weir"));
-        Servers::new(&weir, self.shards)
+        self.weir.clone().or(beside).unwrap_or_else(|| PathBuf::from("weir"))
+    }
+
+    fn servers(&self) -> Servers {
+        Servers::new(&self.program(), self.shards)
     }
 
     fn targets(&self) -> &[Target] {
@@ -168,6 +184,15 @@ fn live(wanted: &Live) -> Result<(), String> {
         &mut progress,
     )?;
     anstream::println!("{}", table::claims(&figure));
+    Ok(())
+}
+
+fn cost(wanted: &CostOf) -> Result<(), String> {
+    for recorder in RECORDERS {
+        let cost = recording_cost::measure(&wanted.common.program(), recorder, wanted.transactions)?;
+        progress(&format!("{recorder:?}: {:+.2}% of the instructions", 100.0 * cost.share()));
+        anstream::println!("{}", serde_json::to_string(&cost).map_err(|error| error.to_string())?);
+    }
     Ok(())
 }
 
