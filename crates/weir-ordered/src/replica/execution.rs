@@ -24,6 +24,8 @@ pub struct Execution<A: Application> {
     clients: BTreeMap<CoordinatorId, Answers<A::Answer>>,
     locks: Locks<A::Operation>,
     executed: Index,
+    /// Entries up to this index are never rolled back.
+    forgotten: Index,
     /// The highest floor of registrations that a packet has had: the client table has no client below it.
     client_floor: Registration,
     /// Changes of the client table and of the lock table, ascending by the entries that have made them.
@@ -52,6 +54,7 @@ impl<A: Application> Execution<A> {
             clients: BTreeMap::new(),
             locks: Locks::default(),
             executed: 0,
+            forgotten: 0,
             client_floor: 0,
             undo: Vec::new(),
             late: Vec::new(),
@@ -119,6 +122,10 @@ impl<A: Application> Execution<A> {
         if to >= self.executed {
             return;
         }
+        assert!(
+            to >= self.forgotten,
+            "the log up to an index that was forgotten is that of the shard for good"
+        );
         self.application.roll_back(to);
         self.executed = to;
         while let Some((_, undo)) = self.undo.pop_if(|(index, _)| *index > to) {
@@ -130,6 +137,7 @@ impl<A: Application> Execution<A> {
     /// Entries up to that index will never be rolled back.
     pub fn forget(&mut self, up_to: Index) {
         let up_to = up_to.min(self.executed);
+        self.forgotten = self.forgotten.max(up_to);
         self.application.forget(up_to);
         self.undo.drain(..self.undo.partition_point(|(index, _)| *index <= up_to));
         self.late.drain(..self.late.partition_point(|(index, _)| *index <= up_to));
@@ -152,6 +160,7 @@ impl<A: Application> Execution<A> {
         self.clients = checkpoint.clients.clone();
         self.locks = checkpoint.locks.clone();
         (self.executed, self.client_floor) = (checkpoint.index, checkpoint.client_floor);
+        self.forgotten = checkpoint.index;
         self.undo.clear();
         self.late.clear();
     }
