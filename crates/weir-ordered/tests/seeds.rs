@@ -86,3 +86,13 @@ fn failure_coordinators_of_three_nodes_keep_all_invariants() {
 fn failure_coordinators_of_one_node_keep_all_invariants() {
     run(0..20, |seed| Profile { coordinators: 1, coordinator_crash_ms: 300, ..Profile::of_seed(seed) });
 }
+
+/// Replicas can keep few packets aside, and the failure coordinator takes its time to drop those that nobody has. Clients repeat meanwhile what waits for
+/// a lock, so as many packets come as are dropped: those that are kept must be the next ones, or a shard never gets out of it.
+#[test]
+fn shards_that_drop_much_catch_up() {
+    let slow = Profile { coordinators: 3, coordinator_crash_ms: 300, entries_max: 8, ..Profile::of_seed(242) };
+    assert!(slow.aside_max == 8 && slow.disk_ms == 30 && slow.general > 0, "{slow:?}");
+    let total = run(230..250, |_| slow);
+    assert!(total.dropped > 1_000, "{total:?}");
+}

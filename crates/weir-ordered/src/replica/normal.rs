@@ -47,8 +47,9 @@ impl<A: Application, F: Faults> Replica<A, F> {
             && self.drops().fate(&packet.stamp) == Fate::Logged
     }
 
-    /// Keeps a packet until its turn. If there are too many, it forgets one that is neither near nor new: that is asked for when it comes
-    /// next. Near ones are kept since they are what was asked for, new ones since otherwise a shard that lags would never catch up.
+    /// Keeps a packet until its turn. If there are too many, it forgets one that is neither among the first nor new: that is asked for when it comes
+    /// next. The first ones are kept since they are logged once what is missing before them is found or dropped: if all replicas kept new ones only,
+    /// a shard that drops could drop all that comes meanwhile, too. New ones are kept since otherwise a shard that lags would never catch up.
     pub(super) fn keep_aside(&mut self, (epoch, sequence): (Epoch, Sequence), packet: Packet<A::Operation>) {
         let is_current = epoch == self.durable.epoch;
         let next = if is_current { self.log().next_sequence() } else { 1 };
@@ -61,8 +62,8 @@ impl<A: Application, F: Faults> Replica<A, F> {
         self.aside.entry((epoch, sequence)).or_insert(packet);
         let most = self.cluster.aside_max;
         if self.aside.len() as u64 > most {
-            let first_far = self.aside.range((epoch, next + most / 2)..).next();
-            let forgotten = first_far.or(self.aside.last_key_value()).map(|(key, _)| *key);
+            let in_between = self.aside.range((epoch, next)..).nth((most / 2) as usize);
+            let forgotten = in_between.or(self.aside.last_key_value()).map(|(key, _)| *key);
             forgotten.map(|key| self.aside.remove(&key));
         }
     }
