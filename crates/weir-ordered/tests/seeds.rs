@@ -91,7 +91,8 @@ fn failure_coordinators_of_one_node_keep_all_invariants() {
 /// a lock, so as many packets come as are dropped: those that are kept must be the next ones, or a shard never gets out of it.
 #[test]
 fn shards_that_drop_much_catch_up() {
-    let slow = Profile { coordinators: 3, coordinator_crash_ms: 300, entries_max: 8, ..Profile::of_seed(242) };
+    let slow =
+        Profile { coordinators: 3, coordinator_crash_ms: 300, entries_max: 8, ..Profile::of_seed(242) };
     assert!(slow.aside_max == 8 && slow.disk_ms == 30 && slow.general > 0, "{slow:?}");
     let total = run(230..250, |_| slow);
     assert!(total.dropped > 1_000, "{total:?}");

@@ -1,5 +1,7 @@
 //! Contention, aborts and throughput, and the papers' figures.
 
+use std::process::Command;
+
 use serde_json::Value;
 
 use super::weir::{Captured, Chosen, Weir};
@@ -41,7 +43,18 @@ pub const BARS: &[Bar] = &[
         kind: Kind::Computed,
         measure: live_level,
     },
+    Bar {
+        id: "live-cost",
+        issue: 30,
+        claim: "instructions that recording the live Contention Level adds to `weir serve` and to an agent of `weir conveyor`, by callgrind, calls of one UPDATE (`weir-cat-bench cost`)",
+        bar: "< 2% each",
+        kind: Kind::Real,
+        measure: live_cost,
+    },
 ];
+
+/// Share of the instructions that recording may add.
+const LIVE_COST_MOST: f64 = 0.02;
 
 /// Verdicts of the papers' claims.
 fn figures(weir: &Weir, effort: Effort, ids: &[&str]) -> Result<Seen, String> {
@@ -85,9 +98,50 @@ fn live_level(weir: &Weir, _: Effort) -> Result<Seen, String> {
     })
 }
 
+fn live_cost(weir: &Weir, effort: Effort) -> Result<Seen, String> {
+    let program = weir.other("weir-cat-bench", "weir-cat-bench")?;
+    let transactions = if effort == Effort::Quick { "2000" } else { "65536" };
+    let output = Command::new(&program)
+        .args(["cost", "--transactions", transactions])
+        .output()
+        .map_err(|error| format!("cannot run {}: {error}", program.display()))?;
+    if !output.status.success() {
+        return Err(String::from_utf8_lossy(&output.stderr).into_owned());
+    }
+    let lines = String::from_utf8_lossy(&output.stdout);
+    let costs = lines.lines().map(serde_json::from_str).collect::<Result<Vec<Value>, _>>();
+    costed(&costs.map_err(|error| error.to_string())?)
+}
+
+fn costed(costs: &[Value]) -> Result<Seen, String> {
+    let (mut shares, mut counts) = (Vec::new(), Vec::new());
+    for cost in costs {
+        let number = |name: &str| cost[name].as_f64().ok_or_else(|| format!("no {name} in {cost}"));
+        let (without, with) = (number("without")?, number("with")?);
+        let recorder = cost["recorder"].as_str().unwrap_or_default();
+        shares.push((recorder, with / without - 1.0));
+        counts.push(format!("{recorder} {without:.0} and {with:.0} of {}", number("transactions")?));
+    }
+    let figures = shares.iter().map(|(recorder, share)| format!("{recorder} {:+.2}%", 100.0 * share));
+    Ok(Seen {
+        met: shares.len() == 2 && shares.iter().all(|(_, share)| *share < LIVE_COST_MOST),
+        figure: figures.collect::<Vec<_>>().join(", "),
+        interval: format!("instructions of a transaction without and with it: {}", counts.join("; ")),
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
+
+    #[test]
+    fn both_costs_count() {
+        let cost = |recorder, with| json!({"recorder": recorder, "transactions": 100, "without": 1000.0, "with": with});
+        let seen = super::costed(&[cost("serve", 1_005.0), cost("conveyor", 1_030.0)]).unwrap();
+        assert_eq!((seen.met, seen.figure.as_str()), (false, "serve +0.50%, conveyor +3.00%"));
+        assert!(super::costed(&[cost("serve", 990.0), cost("conveyor", 1_010.0)]).unwrap().met);
+        assert!(!super::costed(&[cost("serve", 1_000.0)]).unwrap().met);
+    }
 
     #[test]
     fn a_missed_claim_is_named() {
