@@ -157,15 +157,33 @@ pub const SHIPPED: [&str; 1] = ["tpcc"];
 
 /// The sources of an application that Weir ships, and the name and text of its workload.
 pub fn shipped(name: &str) -> Option<(Sources, (String, String))> {
-    if name != "tpcc" {
-        return None;
-    }
-    let mut sources = Sources::default();
-    sources.add("examples/tpcc/schema.sql", include_str!("../../../examples/tpcc/schema.sql"));
-    sources.add("examples/tpcc/procedures.sql", include_str!("../../../examples/tpcc/procedures.sql"));
-    sources.add("examples/tpcc/invariants.sql", include_str!("../../../examples/tpcc/invariants.sql"));
+    let sources = example(name).filter(|_| SHIPPED.contains(&name))?;
     let workload = include_str!("../../../examples/tpcc/workload.toml");
     Some((sources, ("examples/tpcc/workload.toml".to_owned(), workload.to_owned())))
+}
+
+/// The sources of an example that is a benchmark.
+pub fn example(name: &str) -> Option<Sources> {
+    macro_rules! files {
+        ($folder:literal) => {
+            [
+                include_str!(concat!("../../../examples/", $folder, "/schema.sql")),
+                include_str!(concat!("../../../examples/", $folder, "/procedures.sql")),
+                include_str!(concat!("../../../examples/", $folder, "/invariants.sql")),
+            ]
+        };
+    }
+    let texts = match name {
+        "tpcc" => files!("tpcc"),
+        "tpcw" => files!("tpcw"),
+        "rubis" => files!("rubis"),
+        _ => return None,
+    };
+    let mut sources = Sources::default();
+    for (file, text) in ["schema.sql", "procedures.sql", "invariants.sql"].into_iter().zip(texts) {
+        sources.add(format!("examples/{name}/{file}"), text);
+    }
+    Some(sources)
 }
 
 /// Scripts of pgbench that are shipped with it, by file name.

@@ -1,42 +1,68 @@
 //! A map whose changes are undone back to an index of a log.
 
 use std::collections::BTreeMap;
+use std::hash::Hash;
 
+use rustc_hash::FxHashMap;
 use weir_ordered::packet::Index;
+
+/// A map whose entries a journal changes.
+pub trait Entries<K, V>: Default {
+    fn get(&self, key: &K) -> Option<&V>;
+    /// Returns what was there before.
+    fn insert(&mut self, key: K, value: V) -> Option<V>;
+    fn remove(&mut self, key: &K) -> Option<V>;
+}
+
+impl<K: Ord, V> Entries<K, V> for BTreeMap<K, V> {
+    fn get(&self, key: &K) -> Option<&V> {
+        self.get(key)
+    }
+
+    fn insert(&mut self, key: K, value: V) -> Option<V> {
+        self.insert(key, value)
+    }
+
+    fn remove(&mut self, key: &K) -> Option<V> {
+        self.remove(key)
+    }
+}
+
+impl<K: Eq + Hash, V> Entries<K, V> for FxHashMap<K, V> {
+    fn get(&self, key: &K) -> Option<&V> {
+        self.get(key)
+    }
+
+    fn insert(&mut self, key: K, value: V) -> Option<V> {
+        self.insert(key, value)
+    }
+
+    fn remove(&mut self, key: &K) -> Option<V> {
+        self.remove(key)
+    }
+}
 
 /// A map, and what its entries were before the changes that may be undone.
 #[derive(Clone, Debug)]
-pub struct Journal<K, V> {
-    entries: BTreeMap<K, V>,
+pub struct Journal<K, V, M = BTreeMap<K, V>> {
+    entries: M,
     /// Ascending by index.
     undo: Vec<(Index, K, Option<V>)>,
 }
 
-impl<K, V> Default for Journal<K, V> {
+impl<K, V, M: Default> Default for Journal<K, V, M> {
     fn default() -> Self {
-        Journal { entries: BTreeMap::new(), undo: Vec::new() }
+        Journal { entries: M::default(), undo: Vec::new() }
     }
 }
 
-impl<K: Clone + Ord, V: Clone> Journal<K, V> {
+impl<K: Clone, V: Clone, M: Entries<K, V>> Journal<K, V, M> {
+    pub fn entries(&self) -> &M {
+        &self.entries
+    }
+
     pub fn get(&self, key: &K) -> Option<&V> {
         self.entries.get(key)
-    }
-
-    pub fn iter(&self) -> impl Iterator<Item = (&K, &V)> {
-        self.entries.iter()
-    }
-
-    pub fn range(&self, range: impl std::ops::RangeBounds<K>) -> impl Iterator<Item = (&K, &V)> {
-        self.entries.range(range)
-    }
-
-    pub fn len(&self) -> usize {
-        self.entries.len()
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.entries.is_empty()
     }
 
     /// The entry with that index of the log sets the value. Indices ascend.
@@ -74,7 +100,7 @@ mod unit_tests {
 
     #[test]
     fn changes_are_undone_back_to_an_index() {
-        let mut journal = Journal::default();
+        let mut journal: Journal<char, u64> = Journal::default();
         journal.insert(1, 'a', 1);
         journal.insert(2, 'a', 2);
         journal.insert(2, 'b', 2);
@@ -83,6 +109,6 @@ mod unit_tests {
         assert_eq!((journal.get(&'a'), journal.get(&'b')), (Some(&2), Some(&2)));
         journal.forget(1);
         journal.roll_back(0);
-        assert_eq!((journal.get(&'a'), journal.get(&'b'), journal.len()), (Some(&1), None, 1));
+        assert_eq!((journal.get(&'a'), journal.get(&'b'), journal.entries().len()), (Some(&1), None, 1));
     }
 }

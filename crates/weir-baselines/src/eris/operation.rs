@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::sync::Arc;
 
+use rustc_hash::FxHashMap;
 use serde::{Deserialize, Deserializer, Serialize};
 use weir_core::ids::ShardId;
 use weir_ordered::few::Few;
@@ -166,7 +167,7 @@ impl Operation {
 pub struct Registers {
     shard: ShardId,
     placement: Placement,
-    values: Journal<Key, Value>,
+    values: Journal<Key, Value, FxHashMap<Key, Value>>,
 }
 
 impl Registers {
@@ -286,7 +287,7 @@ impl Application for Registers {
     }
 
     fn snapshot(&self) -> BTreeMap<Key, Value> {
-        let values = self.values.iter().filter(|(_, value)| **value != 0);
+        let values = self.values.entries().iter().filter(|(_, value)| **value != 0);
         values.map(|(key, value)| (*key, *value)).collect()
     }
 

@@ -142,6 +142,9 @@ pub trait Workload: Send + Sync {
     fn spread(&self) -> Option<Box<dyn Workload>>;
 }
 
+/// Workloads whose common rows are not drawn by a law spread over so many times as many of them.
+const SPREAD: u64 = 10;
+
 /// Names of the workloads.
 pub const NAMES: [&str; 7] = ["cat", "ycsb", "ycsb-t", "smallbank", "tpcc", "tpcw", "rubis"];
 

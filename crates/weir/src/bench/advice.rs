@@ -4,9 +4,11 @@ use serde::Serialize;
 use serde_json::Value;
 use weir_cat_bench::advice::{Observation, observe};
 use weir_cat_bench::workbench::{Point, Report};
+use weir_cat_bench::workload::Workload;
 use weir_sql::{Reading, Sources};
 
 use crate::application::Loaded;
+use crate::input::{SHIPPED, example};
 use crate::output::Failure;
 
 /// Advice on one transaction on one target.
@@ -39,20 +41,33 @@ struct Plan {
 /// Advice on a report whose points were measured with and without hot keys.
 pub fn of(report: &Report, points: &[Point]) -> Result<Vec<Advice>, Failure> {
     let Some(point) = points.iter().find(|point| !point.is_spread) else { return Ok(Vec::new()) };
-    let definition = point.workload.definition();
+    let sources = sources(point.workload.as_ref());
+    let document = Loaded::from_sources(sources, Reading::Strict)?.plan();
+    let observed = observe(report);
+    let advice = observed.iter().map(|observation| {
+        let plan = plan_of(&document, &procedure(point.workload.as_ref(), observation.transaction));
+        let text = in_words(observation, plan.as_ref(), &observed, (report, point.workload.as_ref()));
+        Advice { on_wall: observation.is_on_wall(), observation: observation.clone(), plan, text }
+    });
+    Ok(advice.collect())
+}
+
+/// The application whose plan it is: the example, where the workload runs statement by statement what its procedures do.
+fn sources(workload: &dyn Workload) -> Sources {
+    if let Some(sources) = example(workload.name()).filter(|_| !workload.has_calls()) {
+        return sources;
+    }
+    let definition = workload.definition();
     let schema: String = definition.tables.iter().map(|(_, text)| format!("{text};\n")).collect();
     let mut sources = Sources::default();
     sources.add("schema.sql", &schema);
     sources.add("procedures.sql", &definition.procedures);
-    let document = Loaded::from_sources(sources, Reading::Strict)?.plan();
-    let observed = observe(report);
-    let advice = observed.iter().map(|observation| {
-        let procedure = point.workload.procedure(observation.transaction);
-        let plan = procedure.and_then(|name| plan_of(&document, &name));
-        let text = in_words(observation, plan.as_ref(), &observed, report);
-        Advice { on_wall: observation.is_on_wall(), observation: observation.clone(), plan, text }
-    });
-    Ok(advice.collect())
+    sources
+}
+
+/// The procedure that does what a transaction does. Those of the examples have the names of the transactions.
+fn procedure(workload: &dyn Workload, transaction: &str) -> String {
+    workload.procedure(transaction).unwrap_or_else(|| transaction.to_owned())
 }
 
 fn plan_of(document: &Value, procedure: &str) -> Option<Plan> {
@@ -88,7 +103,7 @@ fn in_words(
     observation: &Observation,
     plan: Option<&Plan>,
     observed: &[Observation],
-    report: &Report,
+    (report, workload): (&Report, &dyn Workload),
 ) -> String {
     let seen = observation.in_words();
     let Some(plan) = plan.filter(|_| observation.is_on_wall()) else { return seen };
@@ -108,7 +123,13 @@ fn in_words(
             other.kept(),
             other.throughput
         )),
-        None => text.push_str(" Measure it: --way calls --target with weir: among the targets."),
+        None if workload.has_calls() => {
+            text.push_str(" Measure it: --way calls --target with weir: among the targets.");
+        }
+        None if SHIPPED.contains(&workload.name()) => {
+            text.push_str(&format!(" Measure it: weir bench {} --target weir:,postgres.", workload.name()));
+        }
+        None => text.push_str(&format!(" Measure it: weir bench examples/{}.", workload.name())),
     }
     text
 }

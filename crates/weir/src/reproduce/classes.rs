@@ -5,37 +5,28 @@
 use serde_json::json;
 use weir_harness::figure::{Claim, Figure, Kind, Verdict};
 use weir_harness::plot::{Axis, Panel, Series};
-use weir_sql::{Reading, Sources};
+use weir_sql::Reading;
 
 use crate::application::Loaded;
+use crate::input::example;
 use crate::output::Failure;
 
 pub const ID: &str = "elia-table1";
 
 const CLASSES: [&str; 4] = ["local", "global", "commutative", "local/global"];
 
-/// An application: its files, the paper's number of each class, of read-only ones and of all.
+/// An application: its example, the paper's number of each class, of read-only ones and of all.
 struct Row {
     name: &'static str,
-    files: [(&'static str, &'static str); 3],
+    example: &'static str,
     classes: [usize; 4],
     read_only: usize,
     all: usize,
 }
 
-macro_rules! files {
-    ($folder:literal) => {
-        [
-            ("schema.sql", include_str!(concat!("../../../../examples/", $folder, "/schema.sql"))),
-            ("procedures.sql", include_str!(concat!("../../../../examples/", $folder, "/procedures.sql"))),
-            ("invariants.sql", include_str!(concat!("../../../../examples/", $folder, "/invariants.sql"))),
-        ]
-    };
-}
-
 const ROWS: [Row; 2] = [
-    Row { name: "TPC-W", files: files!("tpcw"), classes: [10, 5, 5, 0], read_only: 13, all: 20 },
-    Row { name: "RUBiS", files: files!("rubis"), classes: [11, 4, 3, 8], read_only: 17, all: 26 },
+    Row { name: "TPC-W", example: "tpcw", classes: [10, 5, 5, 0], read_only: 13, all: 20 },
+    Row { name: "RUBiS", example: "rubis", classes: [11, 4, 3, 8], read_only: 17, all: 26 },
 ];
 
 /// The table by the analysis.
@@ -45,10 +36,7 @@ const ROWS: [Row; 2] = [
 pub fn figure() -> Result<Figure, Failure> {
     let (mut data, mut claims, mut series) = (Vec::new(), Vec::new(), Vec::new());
     for row in &ROWS {
-        let mut sources = Sources::default();
-        for (name, text) in row.files {
-            sources.add(name, text);
-        }
+        let sources = example(row.example).unwrap_or_default();
         let plan = Loaded::from_sources(sources, Reading::Strict)?.plan();
         let transactions = plan["transactions"].as_array().cloned().unwrap_or_default();
         let read_only = transactions.iter().filter(|one| one["read_only"] == true).count();

@@ -131,6 +131,28 @@ fn advice_names_the_mechanism_with_its_figures() {
 }
 
 #[test]
+fn advice_on_statements_has_the_plan_of_the_procedure_that_does_the_same() {
+    for (workload, set, transaction, guard) in [
+        ("tpcc", "warehouses=1,items=50,customers=30", "new_order", Some("sequence")),
+        ("tpcw", "mix=ordering,items=20,customers=20,carts=4", "confirm_purchase", None),
+        ("rubis", "users=20,items=5,old_items=5", "store_bid", None),
+    ] {
+        let target = ["--target", "postgres", "--clients", "4", "--isolation", "serializable", "--advise"];
+        let report = report(&[&[workload, "--set", set][..], &target[..]].concat());
+        let advice = report["advice"].as_array().unwrap();
+        let one = advice.iter().find(|one| one["transaction"] == transaction).unwrap();
+        assert_eq!(one["plan"]["procedure"], transaction, "{one}");
+        if let Some(guard) = guard {
+            assert_eq!(one["plan"]["guards"], serde_json::json!([guard]), "{one}");
+        }
+        if one["on_wall"] == true {
+            let text = one["text"].as_str().unwrap();
+            assert!(text.contains("is planned `") && text.contains("Measure it: weir bench"), "{text}");
+        }
+    }
+}
+
+#[test]
 fn a_recorded_load_is_replayed_on_other_servers() {
     let file = std::env::temp_dir().join(format!("weir-bench-trace-{}.jsonl", std::process::id()));
     let path = file.to_str().unwrap();

@@ -90,7 +90,7 @@ impl<A: Application> State<A> {
     }
 
     pub fn txns(&self) -> impl Iterator<Item = (&TxnId, &TxnState<A::Operation>)> {
-        self.txns.iter()
+        self.txns.entries().iter()
     }
 
     /// Highest timestamp that was proposed or executed.
@@ -100,7 +100,7 @@ impl<A: Application> State<A> {
 
     /// Transactions that have had their turns and are not executed, ascending.
     pub fn queued(&self) -> impl Iterator<Item = (Timestamp, TxnId)> + '_ {
-        self.queue.iter().map(|(at, txn)| (*at, *txn))
+        self.queue.entries().iter().map(|(at, txn)| (*at, *txn))
     }
 
     /// Returns whether the client has the answer.

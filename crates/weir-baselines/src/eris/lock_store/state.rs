@@ -66,7 +66,7 @@ impl<A: Application> State<A> {
 
     /// Requests that are prepared.
     pub fn prepared(&self) -> impl Iterator<Item = &Arc<Request<A::Operation>>> {
-        self.txns.iter().filter_map(|(_, state)| match &state.phase {
+        self.txns.entries().iter().filter_map(|(_, state)| match &state.phase {
             Phase::Prepared { request, .. } => Some(request),
             _ => None,
         })
@@ -132,7 +132,8 @@ impl<A: Application> State<A> {
         }
         self.floors.insert(self.executed, client, request.floor);
         let from = TxnId { coordinator: client, sequence: 0 };
-        let over: Vec<_> = self.txns.range(from..TxnId { sequence: request.floor, ..from }).collect();
+        let over: Vec<_> =
+            self.txns.entries().range(from..TxnId { sequence: request.floor, ..from }).collect();
         let is_over = |state: &TxnState<A::Operation>| !matches!(state.phase, Phase::Prepared { .. });
         let over: Vec<_> =
             over.into_iter().filter(|(_, state)| is_over(state)).map(|(txn, _)| *txn).collect();

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use rustc_hash::FxHashMap;
 use weir_core::ids::ShardId;
 
 use super::super::application::OneShot;
@@ -33,7 +34,7 @@ pub struct Store<F> {
     shard: ShardId,
     placement: Placement,
     faults: F,
-    versions: BTreeMap<Key, Version>,
+    versions: FxHashMap<Key, Version>,
     /// Attempts that are prepared here, by the keys that they use.
     prepared: BTreeMap<Key, BTreeMap<AttemptId, Use>>,
 }
@@ -60,7 +61,7 @@ fn uses<O: OneShot>(
 
 impl<F: Faults> Store<F> {
     pub fn new(shard: ShardId, placement: Placement, faults: F) -> Store<F> {
-        Store { shard, placement, faults, versions: BTreeMap::new(), prepared: BTreeMap::new() }
+        Store { shard, placement, faults, versions: FxHashMap::default(), prepared: BTreeMap::new() }
     }
 
     pub fn read(&self, key: Key) -> (Key, Value, Timestamp) {
@@ -68,8 +69,11 @@ impl<F: Faults> Store<F> {
         (key, version.value, version.at)
     }
 
+    /// Ascending by key.
     pub fn values(&self) -> Vec<(Key, Value)> {
-        self.versions.iter().map(|(key, version)| (*key, version.value)).collect()
+        let mut values: Vec<_> = self.versions.iter().map(|(key, version)| (*key, version.value)).collect();
+        values.sort_unstable();
+        values
     }
 
     /// Returns whether no attempt is prepared.

@@ -19,8 +19,8 @@ use weir_cat::chance::Chance;
 
 use super::draws::between;
 use super::{
-    Acknowledged, Definition, Planned, Plans, Settings, State, Way, Workload, Wrong, chance_of, draw_kind,
-    within,
+    Acknowledged, Definition, Planned, Plans, SPREAD, Settings, State, Way, Workload, Wrong, chance_of,
+    draw_kind, within,
 };
 use crate::connection::{Connection, Refused, Value};
 
@@ -367,7 +367,9 @@ impl Workload for Rubis {
     }
 
     fn spread(&self) -> Option<Box<dyn Workload>> {
-        None
+        let times = |count| SPREAD * count;
+        let [users, items, old_items] = [self.users, self.items, self.old_items].map(times);
+        Some(Box::new(Rubis { users, items, old_items, ..*self }))
     }
 }
 

@@ -11,8 +11,8 @@ use weir_cat::chance::Chance;
 
 use super::draws::{between, skewed};
 use super::{
-    Acknowledged, Definition, Planned, Plans, Settings, State, Way, Workload, Wrong, chance_of, check_new,
-    draw_kind, within,
+    Acknowledged, Definition, Planned, Plans, SPREAD, Settings, State, Way, Workload, Wrong, chance_of,
+    check_new, draw_kind, within,
 };
 use crate::connection::{Connection, Refused, Value};
 
@@ -258,7 +258,7 @@ impl Workload for Tpcc {
     }
 
     fn spread(&self) -> Option<Box<dyn Workload>> {
-        None
+        Some(Box::new(Tpcc { warehouses: SPREAD * self.warehouses, ..*self }))
     }
 }
 

@@ -18,8 +18,8 @@ use weir_cat::chance::Chance;
 
 use super::draws::{between, skewed};
 use super::{
-    Acknowledged, Definition, Planned, Plans, Settings, State, Way, Workload, Wrong, chance_of, draw_kind,
-    within,
+    Acknowledged, Definition, Planned, Plans, SPREAD, Settings, State, Way, Workload, Wrong, chance_of,
+    draw_kind, within,
 };
 use crate::connection::{Connection, Refused, Value};
 
@@ -337,7 +337,9 @@ impl Workload for Tpcw {
     }
 
     fn spread(&self) -> Option<Box<dyn Workload>> {
-        None
+        let times = |count| SPREAD * count;
+        let [items, customers, carts] = [self.items, self.customers, self.carts].map(times);
+        Some(Box::new(Tpcw { items, customers, carts, ..*self }))
     }
 }
 
