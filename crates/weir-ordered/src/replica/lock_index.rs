@@ -1,7 +1,7 @@
 //! Which items are locked: the footprints of all that hold locks, by item, so that a transaction that meets none of them is known without a
 //! look at each.
 
-use std::collections::BTreeMap;
+use rustc_hash::FxHashMap;
 
 use crate::footprint::{Footprint, Item, Spans};
 
@@ -16,7 +16,7 @@ struct Counts {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LockIndex {
     /// Items that are intervals of their own. None has two zeros.
-    items: BTreeMap<Item, Counts>,
+    items: FxHashMap<Item, Counts>,
     /// Footprints with longer intervals, or of everything.
     wide: u32,
 }
@@ -66,7 +66,10 @@ impl LockIndex {
         let has = |spans: &Spans, is_hit: fn(&Counts) -> bool| {
             spans.iter().any(|(first, last)| match first == last {
                 true => self.items.get(&first).is_some_and(is_hit),
-                false => self.items.range(first..=last).any(|(_, counts)| is_hit(counts)),
+                false => {
+                    let is_within = |item: &Item| (first..=last).contains(item);
+                    self.items.iter().any(|(item, counts)| is_within(item) && is_hit(counts))
+                }
             })
         };
         Some(has(writes, |_| true) || has(reads, |counts| counts.writes > 0))

@@ -3,6 +3,7 @@
 //! It is a part of the executed state: a function of the log up to an index. It executes nothing itself.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -157,9 +158,13 @@ impl<O> Locks<O> {
     /// the part can end everywhere.
     pub fn let_go(&mut self, last: &Transaction<O>) -> Option<Undo<O>> {
         let general = last.general()?;
-        let has_same = |claim: &Claim<O>| claim.transaction.destinations == last.destinations;
-        self.held.get(&general).filter(|claim| has_same(claim))?;
-        self.release(general).map(Undo::LetGo)
+        let Entry::Occupied(held) = self.held.entry(general) else { return None };
+        if held.get().transaction.destinations != last.destinations {
+            return None;
+        }
+        let claim = held.remove();
+        self.index.remove(&claim.footprint);
+        Some(Undo::LetGo(claim))
     }
 
     /// A replica aborts a general transaction whose preliminary part waits. It never will be executed here. None: no such part waits, or a
