@@ -100,7 +100,7 @@ fn live_level(weir: &Weir, _: Effort) -> Result<Seen, String> {
 
 fn live_cost(weir: &Weir, effort: Effort) -> Result<Seen, String> {
     let program = weir.other("weir-cat-bench", "weir-cat-bench")?;
-    let transactions = if effort == Effort::Quick { "2000" } else { "65536" };
+    let transactions = if effort == Effort::Quick { "2000" } else { "32768" };
     let output = Command::new(&program)
         .args(["cost", "--transactions", transactions])
         .output()
