@@ -1,5 +1,7 @@
 //! The hottest objects in bounded memory: the Space-Saving algorithm (Metwally, Agrawal, El Abbadi, ICDT 2005).
 
+use std::collections::BTreeSet;
+
 use rustc_hash::FxHashMap;
 
 /// Counters of at most a fixed number of objects. A count is never too low; it is too high by at most the accesses divided by that number,
@@ -9,34 +11,42 @@ pub struct Hottest<K> {
     kept_max: usize,
     /// Number of accesses, and by how much that may be too high.
     counts: FxHashMap<K, (u64, u64)>,
+    /// The same objects by their number of accesses: where all differ each access takes the place of the least one.
+    by_count: BTreeSet<(u64, K)>,
     accesses: u64,
 }
 
 impl<K: Clone + Eq + std::hash::Hash + Ord> Hottest<K> {
     /// Keeps at least one object.
     pub fn new(kept_max: usize) -> Hottest<K> {
-        Hottest { kept_max: kept_max.max(1), counts: FxHashMap::default(), accesses: 0 }
+        Hottest {
+            kept_max: kept_max.max(1),
+            counts: FxHashMap::default(),
+            by_count: BTreeSet::new(),
+            accesses: 0,
+        }
     }
 
     pub fn add(&mut self, object: K) {
         self.add_many(object, 1);
     }
 
-    /// Adds a number of accesses of one object.
+    /// Adds a number of accesses of one object. It takes time by the logarithm of the number of objects that are kept.
     pub fn add_many(&mut self, object: K, accesses: u64) {
         self.accesses += accesses;
         if let Some((count, _)) = self.counts.get_mut(&object) {
+            self.by_count.remove(&(*count, object.clone()));
             *count += accesses;
+            self.by_count.insert((*count, object));
             return;
         }
-        let mut base = 0;
-        if self.counts.len() >= self.kept_max {
-            let least = self.counts.iter().min_by_key(|(key, (count, _))| (*count, (*key).clone()));
-            let (key, count) =
-                least.map(|(key, (count, _))| (key.clone(), *count)).expect("one is kept at least");
+        let is_full = self.counts.len() >= self.kept_max;
+        let least = if is_full { self.by_count.pop_first() } else { None };
+        let base = least.map_or(0, |(count, key)| {
             self.counts.remove(&key);
-            base = count;
-        }
+            count
+        });
+        self.by_count.insert((base + accesses, object.clone()));
         self.counts.insert(object, (base + accesses, base));
     }
 
