@@ -52,7 +52,8 @@ pub fn is_meant(arguments: &BenchArguments) -> bool {
             target == "postgres" || (target.starts_with("weir:") && !target.starts_with("weir://"))
         };
         let places = arguments.target.iter().chain(&arguments.start);
-        arguments.way == Some(BenchWay::Statements) || !places.into_iter().all(has_procedures)
+        let is_asked = arguments.advise || arguments.way == Some(BenchWay::Statements);
+        is_asked || !places.into_iter().all(has_procedures)
     };
     let is_by_sql = match name {
         YCSB => on_servers,
@@ -78,7 +79,10 @@ pub fn refuse_elsewhere(arguments: &BenchArguments) -> Result<(), Failure> {
     match given.iter().find(|(is_given, _)| *is_given) {
         None => Ok(()),
         Some((_, option)) => {
-            let hint = format!("it is for {}, and for ycsb with --target of servers", names());
+            let hint = format!(
+                "it is for {}, for ycsb with --target of servers, and for tpcc with --way statements",
+                names()
+            );
             Err(input(arguments, &Wrong::new(format!("{option} is not for this workload"), hint)))
         }
     }
