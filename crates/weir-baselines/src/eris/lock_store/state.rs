@@ -66,7 +66,7 @@ impl<A: Application> State<A> {
 
     /// Requests that are prepared.
     pub fn prepared(&self) -> impl Iterator<Item = &Arc<Request<A::Operation>>> {
-        self.txns.entries().iter().filter_map(|(_, state)| match &state.phase {
+        self.txns.entries().values().filter_map(|state| match &state.phase {
             Phase::Prepared { request, .. } => Some(request),
             _ => None,
         })
