@@ -48,7 +48,7 @@ pub struct Cost {
 }
 
 impl Cost {
-    /// What recording adds, as a share of what a transaction takes without it.
+    /// Recording adds this share of the instructions that a transaction takes without it.
     pub fn share(&self) -> f64 {
         self.with / self.without - 1.0
     }

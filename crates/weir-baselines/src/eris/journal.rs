@@ -14,33 +14,26 @@ pub trait Entries<K, V>: Default {
     fn remove(&mut self, key: &K) -> Option<V>;
 }
 
-impl<K: Ord, V> Entries<K, V> for BTreeMap<K, V> {
-    fn get(&self, key: &K) -> Option<&V> {
-        self.get(key)
-    }
+macro_rules! entries_of {
+    ($map:ident, $($bound:tt)+) => {
+        impl<K: $($bound)+, V> Entries<K, V> for $map<K, V> {
+            fn get(&self, key: &K) -> Option<&V> {
+                self.get(key)
+            }
 
-    fn insert(&mut self, key: K, value: V) -> Option<V> {
-        self.insert(key, value)
-    }
+            fn insert(&mut self, key: K, value: V) -> Option<V> {
+                self.insert(key, value)
+            }
 
-    fn remove(&mut self, key: &K) -> Option<V> {
-        self.remove(key)
-    }
+            fn remove(&mut self, key: &K) -> Option<V> {
+                self.remove(key)
+            }
+        }
+    };
 }
 
-impl<K: Eq + Hash, V> Entries<K, V> for FxHashMap<K, V> {
-    fn get(&self, key: &K) -> Option<&V> {
-        self.get(key)
-    }
-
-    fn insert(&mut self, key: K, value: V) -> Option<V> {
-        self.insert(key, value)
-    }
-
-    fn remove(&mut self, key: &K) -> Option<V> {
-        self.remove(key)
-    }
-}
+entries_of!(BTreeMap, Ord);
+entries_of!(FxHashMap, Eq + Hash);
 
 /// A map, and what its entries were before the changes that may be undone.
 #[derive(Clone, Debug)]

@@ -59,6 +59,19 @@ pub struct Planned {
     pub recorded_ns: Option<u64>,
 }
 
+impl Planned {
+    /// A transaction whose values are numbers.
+    fn of_numbers(
+        kind: usize,
+        (values, accesses): (Vec<u64>, Vec<u64>),
+        written: Vec<u64>,
+        is_writer: bool,
+    ) -> Planned {
+        let values = values.into_iter().map(|value| Value::Integer(value as i64)).collect();
+        Planned { kind, values, accesses, written, is_writer, recorded_ns: None }
+    }
+}
+
 /// The transactions of one client.
 pub trait Plans: Send {
     /// None: there are no more.
@@ -100,7 +113,9 @@ pub trait Workload: Send + Sync {
     fn kinds(&self) -> &[&'static str];
 
     /// The procedure that a kind of transaction is, where it is called; None: it is a statement.
-    fn procedure(&self, kind: &str) -> Option<String>;
+    fn procedure(&self, _kind: &str) -> Option<String> {
+        None
+    }
 
     /// Its transactions are procedures, too; those of others are statement by statement everywhere.
     fn has_calls(&self) -> bool {
@@ -195,6 +210,11 @@ fn within(
     let returned = body(connection)?;
     connection.commit()?;
     Ok(returned)
+}
+
+/// Texts of statements or queries.
+fn texts(all: &[&str]) -> Vec<String> {
+    all.iter().map(|text| (*text).to_owned()).collect()
 }
 
 /// A table of a definition.

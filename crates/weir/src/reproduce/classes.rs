@@ -36,7 +36,7 @@ const ROWS: [Row; 2] = [
 pub fn figure() -> Result<Figure, Failure> {
     let (mut data, mut claims, mut series) = (Vec::new(), Vec::new(), Vec::new());
     for row in &ROWS {
-        let sources = example(row.example).unwrap_or_default();
+        let sources = example(row.example).expect("it is an example");
         let plan = Loaded::from_sources(sources, Reading::Strict)?.plan();
         let transactions = plan["transactions"].as_array().cloned().unwrap_or_default();
         let read_only = transactions.iter().filter(|one| one["read_only"] == true).count();

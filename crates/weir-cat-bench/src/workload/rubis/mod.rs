@@ -20,9 +20,9 @@ use weir_cat::chance::Chance;
 use super::draws::between;
 use super::{
     Acknowledged, Definition, Planned, Plans, SPREAD, Settings, State, Way, Workload, Wrong, chance_of,
-    draw_kind, within,
+    draw_kind, texts, within,
 };
-use crate::connection::{Connection, Refused, Value};
+use crate::connection::{Connection, Refused};
 
 const CATEGORIES: u64 = 20;
 const REGIONS: u64 = 62;
@@ -297,7 +297,7 @@ impl Plans for RubisPlans {
         self.planned += 1;
         let kind = draw_kind(&mut self.chance, &self.workload.mix.shares());
         let is_writer = kind >= REGISTER_USER;
-        let (values, accesses) = if is_writer { self.writer(kind) } else { self.reader(kind) };
+        let planned = if is_writer { self.writer(kind) } else { self.reader(kind) };
         let written = match kind {
             REGISTER_USER => vec![NEW_USERS],
             REGISTER_ITEM => vec![NEW_ITEMS],
@@ -306,8 +306,7 @@ impl Plans for RubisPlans {
             STORE_COMMENT => vec![NEW_COMMENTS],
             _ => Vec::new(),
         };
-        let values = values.into_iter().map(|value| Value::Integer(value as i64)).collect();
-        Some(Planned { kind, values, accesses, written, is_writer, recorded_ns: None })
+        Some(Planned::of_numbers(kind, planned, written, is_writer))
     }
 }
 
@@ -330,10 +329,6 @@ impl Workload for Rubis {
         &KINDS
     }
 
-    fn procedure(&self, _: &str) -> Option<String> {
-        None
-    }
-
     fn has_calls(&self) -> bool {
         false
     }
@@ -347,7 +342,7 @@ impl Workload for Rubis {
     }
 
     fn statements(&self, _: Way) -> Vec<String> {
-        transactions::STATEMENTS.iter().map(|text| (*text).to_owned()).collect()
+        texts(transactions::STATEMENTS)
     }
 
     fn plans(&self, seed: u64, number: u64) -> Box<dyn Plans> {
@@ -359,7 +354,7 @@ impl Workload for Rubis {
     }
 
     fn state(&self) -> Vec<String> {
-        check::STATE.map(str::to_owned).to_vec()
+        texts(&check::STATE)
     }
 
     fn check(&self, before: &State, after: &State, acknowledged: &Acknowledged) -> Result<(), String> {

@@ -12,9 +12,9 @@ use weir_cat::chance::Chance;
 use super::draws::{between, skewed};
 use super::{
     Acknowledged, Definition, Planned, Plans, SPREAD, Settings, State, Way, Workload, Wrong, chance_of,
-    check_new, draw_kind, within,
+    check_new, draw_kind, texts, within,
 };
-use crate::connection::{Connection, Refused, Value};
+use crate::connection::{Connection, Refused};
 
 /// Districts of a warehouse.
 const DISTRICTS: u64 = 10;
@@ -163,7 +163,7 @@ impl Plans for TpccPlans {
     fn plan(&mut self) -> Option<Planned> {
         let (kind, warehouse) = (draw_kind(&mut self.chance, &MIX), self.warehouse);
         let district = self.between(1, DISTRICTS);
-        let (values, accesses) = match kind {
+        let planned = match kind {
             NEW_ORDER => self.new_order(district),
             PAYMENT => self.payment(district),
             ORDER_STATUS => {
@@ -183,8 +183,7 @@ impl Plans for TpccPlans {
         let is_writer = [NEW_ORDER, PAYMENT, DELIVERY].contains(&kind);
         // One object counts the orders.
         let written = if kind == NEW_ORDER { vec![0] } else { Vec::new() };
-        let values = values.into_iter().map(|value| Value::Integer(value as i64)).collect();
-        Some(Planned { kind, values, accesses, written, is_writer, recorded_ns: None })
+        Some(Planned::of_numbers(kind, planned, written, is_writer))
     }
 }
 
@@ -206,10 +205,6 @@ impl Workload for Tpcc {
         &KINDS
     }
 
-    fn procedure(&self, _: &str) -> Option<String> {
-        None
-    }
-
     fn has_calls(&self) -> bool {
         false
     }
@@ -223,7 +218,7 @@ impl Workload for Tpcc {
     }
 
     fn statements(&self, _: Way) -> Vec<String> {
-        transactions::STATEMENTS.iter().map(|text| (*text).to_owned()).collect()
+        texts(transactions::STATEMENTS)
     }
 
     fn plans(&self, seed: u64, number: u64) -> Box<dyn Plans> {
@@ -310,6 +305,7 @@ fn consistent(state: &State) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::connection::Value;
 
     fn state(next: i64, orders: &[i64], new: &[i64], lines: i64) -> State {
         vec![

@@ -19,9 +19,9 @@ use weir_cat::chance::Chance;
 use super::draws::{between, skewed};
 use super::{
     Acknowledged, Definition, Planned, Plans, SPREAD, Settings, State, Way, Workload, Wrong, chance_of,
-    draw_kind, within,
+    draw_kind, texts, within,
 };
-use crate::connection::{Connection, Refused, Value};
+use crate::connection::{Connection, Refused};
 
 const COUNTRIES: u64 = 92;
 /// Clause 4.6.2.12.
@@ -270,15 +270,14 @@ impl Plans for TpcwPlans {
     fn plan(&mut self) -> Option<Planned> {
         let kind = draw_kind(&mut self.chance, &self.workload.mix.shares());
         let is_writer = kind >= CREATE_EMPTY_CART;
-        let (values, accesses) = if is_writer { self.writer(kind) } else { self.reader(kind) };
+        let planned = if is_writer { self.writer(kind) } else { self.reader(kind) };
         let written = match kind {
             CONFIRM_PURCHASE | CONFIRM_PURCHASE_TO_ADDRESS => vec![NEW_ORDERS],
             CREATE_CUSTOMER => vec![NEW_CUSTOMERS],
             CREATE_EMPTY_CART => vec![NEW_CARTS],
             _ => Vec::new(),
         };
-        let values = values.into_iter().map(|value| Value::Integer(value as i64)).collect();
-        Some(Planned { kind, values, accesses, written, is_writer, recorded_ns: None })
+        Some(Planned::of_numbers(kind, planned, written, is_writer))
     }
 }
 
@@ -300,10 +299,6 @@ impl Workload for Tpcw {
         &KINDS
     }
 
-    fn procedure(&self, _: &str) -> Option<String> {
-        None
-    }
-
     fn has_calls(&self) -> bool {
         false
     }
@@ -317,7 +312,7 @@ impl Workload for Tpcw {
     }
 
     fn statements(&self, _: Way) -> Vec<String> {
-        transactions::STATEMENTS.iter().map(|text| (*text).to_owned()).collect()
+        texts(transactions::STATEMENTS)
     }
 
     fn plans(&self, seed: u64, number: u64) -> Box<dyn Plans> {
@@ -329,7 +324,7 @@ impl Workload for Tpcw {
     }
 
     fn state(&self) -> Vec<String> {
-        check::STATE.map(str::to_owned).to_vec()
+        texts(&check::STATE)
     }
 
     fn check(&self, before: &State, after: &State, acknowledged: &Acknowledged) -> Result<(), String> {
