@@ -329,7 +329,7 @@ fn start_weir(
         is_durable: starting.is_durable,
     };
     let server = WeirProcess::start(program, served)?;
-    Ok((Address::Postgres(server.config.clone()), Process::Weir(server)))
+    Ok((Address::Postgres(server.config()), Process::Weir(server)))
 }
 
 #[cfg(test)]

@@ -3,18 +3,20 @@
 //! A program runs under valgrind's callgrind, with its page of figures and without it, and answers the same transactions of pgbench. One that has no page
 //! records nothing. Both runs take what a run of few transactions takes, too, which is subtracted.
 
-use std::io::{BufRead, BufReader};
-use std::net::TcpListener;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::sync::mpsc;
+use std::path::Path;
+use std::process::Command;
 use std::time::Duration;
 
 use serde::Serialize;
+use weir_harness::folder::Folder;
 use weir_harness::pgbench::summary;
 use weir_harness::postgres::{Server, program_folder};
+use weir_harness::process::Process;
+use weir_harness::weir::{self, Http};
+use weir_net::loopback::free_ports;
 
 use crate::connection::{Address, connect};
+use crate::weir_process::write_application;
 
 const SCHEMA: &str = "CREATE TABLE counter (id int PRIMARY KEY, n int NOT NULL)";
 const ROWS: &str = "INSERT INTO counter SELECT id, 0 FROM generate_series(1, 10000) id";
@@ -25,7 +27,11 @@ const TRANSACTIONS: &str = "[[transaction]]\nname = \"add_to\"\nclass = \"local\
 const CLIENTS: u32 = 4;
 /// Transactions of each client in the run that is subtracted.
 const FEW: u32 = 25;
-/// For a program to listen: valgrind makes it slow.
+/// The file of the instructions that callgrind has counted.
+const COUNTED: &str = "counted";
+/// The configuration of an agent.
+const CONFIG: &str = "conveyor.toml";
+/// For an agent to listen: valgrind makes it slow.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A program that records.
@@ -70,17 +76,17 @@ pub fn measure(weir: &Path, recorder: Recorder, transactions: u32) -> Result<Cos
 
 /// Instructions of a program that answers so many transactions of each client.
 fn instructions(weir: &Path, recorder: Recorder, each: u32, is_recorded: bool) -> Result<f64, String> {
-    let folder = Folder::new()?;
-    let mut counted = match recorder {
+    let folder = Folder::new("recording").map_err(|error| error.to_string())?;
+    let counted = match recorder {
         Recorder::Serve => Counted::serve(weir, &folder, is_recorded)?,
         Recorder::Conveyor => Counted::agent(weir, &folder, is_recorded)?,
     };
-    folder.write("script.sql", SCRIPT)?;
+    let script = folder.write("script.sql", SCRIPT).map_err(|error| error.to_string())?;
     let programs = program_folder().map_err(|error| error.to_string())?;
     let (user, database) = counted.user;
     let output = Command::new(programs.join("pgbench"))
         .args(["-n", "-M", "prepared", "-h", "127.0.0.1", "-U", user, "-f"])
-        .arg(folder.0.join("script.sql"))
+        .arg(script)
         .args([
             "-p",
             &counted.port.to_string(),
@@ -95,8 +101,8 @@ fn instructions(weir: &Path, recorder: Recorder, each: u32, is_recorded: bool) -
     let said = String::from_utf8_lossy(&output.stdout);
     let done = summary(&said).filter(|one| one.completed == u64::from(CLIENTS * each) && one.failed == 0);
     done.ok_or_else(|| format!("pgbench: {said}{}", String::from_utf8_lossy(&output.stderr)))?;
-    counted.end()?;
-    let path = folder.0.join("counted");
+    counted.program.interrupt()?;
+    let path = folder.path().join(COUNTED);
     let text = std::fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
     total(&text).ok_or_else(|| format!("{}: callgrind has counted nothing", path.display()))
 }
@@ -110,63 +116,62 @@ fn total(text: &str) -> Option<f64> {
 
 /// A program that callgrind counts.
 struct Counted {
-    process: Child,
+    program: Program,
     port: u16,
     /// User and database of its clients.
     user: (&'static str, &'static str),
-    /// The server beside an agent.
-    _beside: Option<Server>,
 }
 
-impl Counted {
-    fn serve(weir: &Path, folder: &Folder, is_recorded: bool) -> Result<Counted, String> {
-        folder.write("application/schema.sql", &format!("{SCHEMA};\n"))?;
-        folder.write("application/procedures.sql", &format!("{PROCEDURE};\n"))?;
-        let port = free_port()?;
-        let mut command = callgrind(folder, weir);
-        let listen = format!("127.0.0.1:{port}");
-        command.arg("serve").arg(folder.0.join("application")).args(["--listen", &listen]);
-        let process = started(&mut command, is_recorded, "PostgreSQL's protocol on ")?;
-        let counted = Counted { process, port, user: ("weir", "weir"), _beside: None };
-        execute(format!("host=127.0.0.1 port={port} user=weir dbname=weir"), ROWS)?;
-        Ok(counted)
-    }
+enum Program {
+    Serve(weir::Server),
+    /// It ends before the server that it is beside.
+    Agent(Process, Server),
+}
 
-    fn agent(weir: &Path, folder: &Folder, is_recorded: bool) -> Result<Counted, String> {
-        let server = Server::start().map_err(|error| error.to_string())?;
-        execute(server.connection_string(), &format!("{SCHEMA}; {ROWS}; {PROCEDURE}"))?;
-        folder.write("schema.sql", &format!("{SCHEMA};\n{PROCEDURE};\n"))?;
-        folder.write("transactions.toml", TRANSACTIONS)?;
-        let (agent, port) = (free_port()?, free_port()?);
-        let text = format!(
-            "application = \".\"\ndirectory = {:?}\n[clients]\ndatabase = \"postgres\"\n[[server]]\nname = \"a\"\n\
-             agent = \"127.0.0.1:{agent}\"\nlisten = \"127.0.0.1:{port}\"\ndatabase = \"{}\"\n",
-            folder.0.join("coordinator"),
-            server.connection_string()
-        );
-        folder.write("conveyor.toml", &text)?;
-        let mut command = callgrind(folder, weir);
-        command.args(["conveyor", "--server", "a", "--config"]).arg(folder.0.join("conveyor.toml"));
-        let process = started(&mut command, is_recorded, "takes clients on ")?;
-        Ok(Counted { process, port, user: ("postgres", "postgres"), _beside: Some(server) })
-    }
-
+impl Program {
     /// Ends it as ^C does, so that what was counted is written.
-    fn end(&mut self) -> Result<(), String> {
-        let id = self.process.id().to_string();
-        let told = Command::new("kill").args(["-INT", &id]).status().map_err(|error| error.to_string())?;
-        let ended = self.process.wait().map_err(|error| error.to_string())?;
-        match told.success() && ended.success() {
-            true => Ok(()),
-            false => Err(format!("the program that is counted ended with {ended}")),
+    fn interrupt(self) -> Result<(), String> {
+        match self {
+            Program::Serve(server) => server.interrupt(),
+            Program::Agent(agent, _server) => agent.interrupt(),
         }
     }
 }
 
-impl Drop for Counted {
-    fn drop(&mut self) {
-        // It may have ended, as it should.
-        let _ = self.process.kill().and_then(|()| self.process.wait());
+impl Counted {
+    fn serve(weir: &Path, folder: &Folder, is_recorded: bool) -> Result<Counted, String> {
+        let application = write_application(folder, &format!("{SCHEMA};\n"), &format!("{PROCEDURE};\n"))?;
+        let http = if is_recorded { Http::Served } else { Http::Absent };
+        let server = weir::Server::start(callgrind(folder, weir).arg("serve").arg(application), http)?;
+        connect(&Address::Postgres(server.connection_string()), None, &[])?.execute(ROWS)?;
+        let port = server.postgres.port();
+        Ok(Counted { program: Program::Serve(server), port, user: ("weir", "weir") })
+    }
+
+    fn agent(weir: &Path, folder: &Folder, is_recorded: bool) -> Result<Counted, String> {
+        let server = Server::start().map_err(|error| error.to_string())?;
+        let rows = format!("{SCHEMA}; {ROWS}; {PROCEDURE}");
+        connect(&Address::Postgres(server.connection_string()), None, &[])?.execute(&rows)?;
+        let [agent, port] = free_ports(2)[..] else { return Err("two ports are not free".to_owned()) };
+        let config = format!(
+            "application = \".\"\ndirectory = {:?}\n[clients]\ndatabase = \"postgres\"\n[[server]]\nname = \"a\"\n\
+             agent = \"127.0.0.1:{agent}\"\nlisten = \"127.0.0.1:{port}\"\ndatabase = \"{}\"\n",
+            folder.path().join("coordinator"),
+            server.connection_string()
+        );
+        let schema = format!("{SCHEMA};\n{PROCEDURE};\n");
+        for (name, text) in
+            [("schema.sql", schema.as_str()), ("transactions.toml", TRANSACTIONS), (CONFIG, &config)]
+        {
+            folder.write(name, text).map_err(|error| error.to_string())?;
+        }
+        let mut command = callgrind(folder, weir);
+        command.args(["conveyor", "--server", "a", "--config"]).arg(folder.path().join(CONFIG));
+        if is_recorded {
+            command.args(["--http", "127.0.0.1:0"]);
+        }
+        let agent = Process::start(&mut command, PATIENCE, |line| line.contains("takes clients on "))?;
+        Ok(Counted { program: Program::Agent(agent, server), port, user: ("postgres", "postgres") })
     }
 }
 
@@ -175,73 +180,9 @@ fn callgrind(folder: &Folder, weir: &Path) -> Command {
     let mut command = Command::new("valgrind");
     command
         .arg("--tool=callgrind")
-        .arg(format!("--callgrind-out-file={}", folder.0.join("counted").display()))
+        .arg(format!("--callgrind-out-file={}", folder.path().join(COUNTED).display()))
         .arg(weir);
     command
-}
-
-/// Starts it and waits until it says so.
-fn started(command: &mut Command, is_recorded: bool, says: &str) -> Result<Child, String> {
-    if is_recorded {
-        command.args(["--http", "127.0.0.1:0"]);
-    }
-    let mut process = command
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .spawn()
-        .map_err(|error| format!("valgrind, which counts instructions: {error}"))?;
-    let stderr = process.stderr.take().ok_or("a process without an output")?;
-    let (tell, told) = mpsc::channel();
-    std::thread::spawn(move || {
-        // It goes on reading, so that the program can go on writing.
-        for line in BufReader::new(stderr).lines().map_while(Result::ok) {
-            let _ = tell.send(line);
-        }
-    });
-    let mut said = String::new();
-    while let Ok(line) = told.recv_timeout(PATIENCE) {
-        if line.contains(says) {
-            return Ok(process);
-        }
-        said.push_str(&line);
-        said.push('\n');
-    }
-    let _ = process.kill().and_then(|()| process.wait());
-    Err(format!("{command:?} does not listen:\n{said}"))
-}
-
-fn execute(config: String, text: &str) -> Result<(), String> {
-    connect(&Address::Postgres(config), None, &[])?.execute(text)
-}
-
-fn free_port() -> Result<u16, String> {
-    let listener = TcpListener::bind(("127.0.0.1", 0)).map_err(|error| error.to_string())?;
-    listener.local_addr().map(|address| address.port()).map_err(|error| error.to_string())
-}
-
-/// A folder that goes with its value.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new() -> Result<Folder, String> {
-        let path = std::env::temp_dir().join(format!("weir-recording-{}", std::process::id()));
-        std::fs::create_dir(&path).map_err(|error| format!("{}: {error}", path.display()))?;
-        Ok(Folder(path))
-    }
-
-    fn write(&self, name: &str, text: &str) -> Result<(), String> {
-        let path = self.0.join(name);
-        let folder = path.parent().unwrap_or(&self.0);
-        let written = std::fs::create_dir_all(folder).and_then(|()| std::fs::write(&path, text));
-        written.map_err(|error| format!("{}: {error}", path.display()))
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
 }
 
 #[cfg(test)]

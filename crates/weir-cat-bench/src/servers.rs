@@ -54,7 +54,7 @@ impl Servers {
                 let (schema, procedures) = (format!("{TABLE};\n"), procedures(change, &LENGTHS));
                 let served = Served { schema: &schema, procedures: &procedures, shards, is_durable: false };
                 let weir = started(weir, || WeirProcess::start(&program, served))?;
-                Ok(Address::Postgres(weir.config.clone()))
+                Ok(Address::Postgres(weir.config()))
             }
         }
     }
@@ -86,7 +86,7 @@ impl Servers {
             Change::Modify => &self.modifications,
         };
         let weir = weir.as_ref().filter(|_| target.is_weir());
-        metrics::fetch(&weir.ok_or_else(|| format!("{target} has no metrics here"))?.http)
+        metrics::fetch(&weir.ok_or_else(|| format!("{target} has no metrics here"))?.http())
     }
 
     fn postgres(&mut self) -> Result<Address, String> {

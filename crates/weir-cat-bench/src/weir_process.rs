@@ -1,26 +1,17 @@
 //! A `weir serve` that is started for a measurement, over a folder with an application, and ends with its value.
 
-use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::mpsc;
-use std::time::Duration;
+use std::process::Command;
 
-/// For Weir to say where it listens.
-const PATIENCE: Duration = Duration::from_secs(60);
-
-static STARTED: AtomicU32 = AtomicU32::new(0);
+use weir_harness::folder::Folder;
+use weir_harness::weir::{Http, Server};
 
 /// A running server.
 #[derive(Debug)]
 pub struct WeirProcess {
-    process: Child,
-    folder: PathBuf,
-    /// For clients: `key=value` pairs.
-    pub config: String,
-    /// Address of its metrics.
-    pub http: String,
+    // It ends before its folder goes.
+    server: Server,
+    _folder: Folder,
 }
 
 /// The application of a server, and its settings.
@@ -36,100 +27,37 @@ pub struct Served<'a> {
 
 impl WeirProcess {
     pub fn start(program: &Path, served: Served<'_>) -> Result<WeirProcess, String> {
-        let number = STARTED.fetch_add(1, Ordering::Relaxed);
-        let folder = std::env::temp_dir().join(format!("weir-cat-{}-{number}", std::process::id()));
-        let application = folder.join("application");
-        let written = std::fs::create_dir_all(&application)
-            .and_then(|()| std::fs::write(application.join("schema.sql"), served.schema))
-            .and_then(|()| std::fs::write(application.join("procedures.sql"), served.procedures));
-        written.map_err(|error| format!("{}: {error}", folder.display()))?;
+        let folder = Folder::new("cat").map_err(|error| error.to_string())?;
         let mut command = Command::new(program);
         command.arg("serve");
         if !served.schema.is_empty() {
-            command.arg(&application);
+            command.arg(write_application(&folder, served.schema, served.procedures)?);
         }
-        command
-            .args([
-                "--shards",
-                &served.shards.to_string(),
-                "--listen",
-                "127.0.0.1:0",
-                "--http",
-                "127.0.0.1:0",
-            ])
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped());
+        command.args(["--shards", &served.shards.to_string()]);
         if served.is_durable {
-            command.arg("--data").arg(folder.join("data"));
+            command.arg("--data").arg(folder.path().join("data"));
         }
-        let process = command.spawn().map_err(|error| {
-            let _ = std::fs::remove_dir_all(&folder);
-            format!("{}: {error}; --weir names the program", program.display())
-        })?;
-        // From here on dropping it cleans up.
-        let mut weir = WeirProcess { process, folder, config: String::new(), http: String::new() };
-        weir.wait_until_it_listens(program)?;
-        Ok(weir)
+        let server = Server::start(&mut command, Http::Served)
+            .map_err(|error| format!("{error}; --weir names the program"))?;
+        Ok(WeirProcess { server, _folder: folder })
     }
 
-    fn wait_until_it_listens(&mut self, program: &Path) -> Result<(), String> {
-        let stderr = self.process.stderr.take().expect("it is piped");
-        let (tell, told) = mpsc::channel();
-        std::thread::spawn(move || {
-            // It goes on reading, so that the server can go on writing.
-            for line in BufReader::new(stderr).lines().map_while(Result::ok) {
-                let _ = tell.send(line);
-            }
-        });
-        let mut said = String::new();
-        while let Ok(line) = told.recv_timeout(PATIENCE) {
-            if let Some(address) = http_address(&line) {
-                address.clone_into(&mut self.http);
-            }
-            if let Some(address) = postgres_address(&line) {
-                let (host, port) = address.rsplit_once(':').unwrap_or((address, "5433"));
-                self.config = format!("host={host} port={port} user=weir dbname=weir");
-            }
-            if !self.config.is_empty() && !self.http.is_empty() {
-                return Ok(());
-            }
-            said.push_str(&line);
-            said.push('\n');
-        }
-        Err(format!("{} does not say where it listens:\n{said}", program.display()))
+    /// For clients: `key=value` pairs.
+    pub fn config(&self) -> String {
+        self.server.connection_string()
+    }
+
+    /// Address of its metrics.
+    pub fn http(&self) -> String {
+        self.server.http.expect("it was asked for").to_string()
     }
 }
 
-impl Drop for WeirProcess {
-    fn drop(&mut self) {
-        // It may have ended by itself; then its clients have said so.
-        let _ = self.process.kill().and_then(|()| self.process.wait());
-        let _ = std::fs::remove_dir_all(&self.folder);
-    }
-}
-
-/// The address in the line that says where PostgreSQL's protocol is spoken.
-fn postgres_address(line: &str) -> Option<&str> {
-    let (_, rest) = line.split_once("PostgreSQL's protocol on ")?;
-    rest.split(',').next()
-}
-
-/// The address in the line that says where the metrics are.
-fn http_address(line: &str) -> Option<&str> {
-    let (_, rest) = line.split_once("HTTP on ")?;
-    rest.strip_suffix(": /metrics and /health")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_address_is_in_its_line() {
-        let line = "weir: PostgreSQL's protocol on 127.0.0.1:6630, database weir";
-        assert_eq!(postgres_address(line), Some("127.0.0.1:6630"));
-        assert_eq!(http_address("weir: HTTP on 127.0.0.1:9: /metrics and /health"), Some("127.0.0.1:9"));
-        assert_eq!(postgres_address("weir: listening on 127.0.0.1:1; ^C ends it"), None);
-    }
+/// Writes an application that `weir serve` takes into a folder; returns where it is.
+pub fn write_application(folder: &Folder, schema: &str, procedures: &str) -> Result<PathBuf, String> {
+    let written = folder
+        .write("application/schema.sql", schema)
+        .and_then(|_| folder.write("application/procedures.sql", procedures));
+    written.map_err(|error| error.to_string())?;
+    Ok(folder.path().join("application"))
 }

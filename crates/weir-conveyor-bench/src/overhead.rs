@@ -5,12 +5,13 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use comfy_table::{Table, presets};
 use serde::Serialize;
 use weir_harness::Spread;
+use weir_harness::folder::Folder;
 use weir_harness::pgbench::{summary, take_latencies};
 use weir_harness::postgres::{Server, program_folder};
 use weir_net::loopback::free_ports;
@@ -66,29 +67,6 @@ pub struct Sample {
     pub median_us: f64,
     /// Processor time of the proxy or of the agent for an operation, whatever else the machine does.
     pub processor_us: f64,
-}
-
-/// A folder that goes with its value.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(number: u32) -> Result<Folder, String> {
-        let path = std::env::temp_dir().join(format!("weir-conveyor-overhead-{number}"));
-        std::fs::create_dir(&path).map_err(|error| format!("{}: {error}", path.display()))?;
-        Ok(Folder(path))
-    }
-
-    fn write(&self, name: &str, text: &str) -> Result<PathBuf, String> {
-        let path = self.0.join(name);
-        std::fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))?;
-        Ok(path)
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
 }
 
 /// A process of this program that serves until its input ends.
@@ -169,7 +147,7 @@ impl Deployment {
         for statement in SCHEMA.split_inclusive(";\n") {
             client.batch_execute(statement).map_err(|error| error.to_string())?;
         }
-        let folder = Folder::new(server.process_id())?;
+        let folder = Folder::new("conveyor-overhead").map_err(|error| error.to_string())?;
         let socket = server.data().with_file_name(format!(".s.PGSQL.{port}"));
         let proxy = Served::start(&["serve-proxy", &socket.display().to_string()])?;
         let agent = start_agent(&folder, &server)?;
@@ -184,12 +162,12 @@ impl Deployment {
         };
         let used = || process.map_or(Ok(0.0), processor_us);
         let before = used()?;
-        let script =
-            self.folder.write("script.sql", &format!("\\set a random(1, {ROWS})\nSELECT add_to(:a);\n"))?;
+        let script = format!("\\set a random(1, {ROWS})\nSELECT add_to(:a);\n");
+        let script = self.folder.write("script.sql", &script).map_err(|error| error.to_string())?;
         let programs = program_folder().map_err(|error| error.to_string())?;
         let mut pgbench = Command::new(programs.join("pgbench"));
         pgbench.args(["-n", "-M", "prepared", "-h", "127.0.0.1", "-U", "postgres", "-l"]);
-        pgbench.arg("--log-prefix").arg(self.folder.0.join(LOGS));
+        pgbench.arg("--log-prefix").arg(self.folder.path().join(LOGS));
         pgbench.arg("-f").arg(script);
         for (flag, value) in
             [("-p", u32::from(port)), ("-c", clients), ("-j", clients.min(2)), ("-T", seconds)]
@@ -202,7 +180,7 @@ impl Deployment {
         let failed =
             || format!("pgbench failed ({way:?}): {text}{}", String::from_utf8_lossy(&output.stderr));
         let per_second = per_second.ok_or_else(failed)?;
-        let latencies = take_latencies(&self.folder.0, LOGS).map_err(|error| error.to_string())?;
+        let latencies = take_latencies(self.folder.path(), LOGS).map_err(|error| error.to_string())?;
         let processor_us = (used()? - before) / latencies.len().max(1) as f64;
         let median_us = median(latencies).ok_or("pgbench has logged nothing")?;
         Ok(Ran { per_second, median_us, processor_us })
@@ -217,16 +195,16 @@ struct Ran {
 }
 
 fn start_agent(folder: &Folder, server: &Server) -> Result<Served, String> {
-    folder.write("transactions.toml", TRANSACTIONS)?;
+    folder.write("transactions.toml", TRANSACTIONS).map_err(|error| error.to_string())?;
     let ports = free_ports(2);
     let (agent, listen) = (ports[0], ports[1]);
     let text = format!(
         "application = \".\"\ndirectory = {:?}\n[clients]\ndatabase = \"postgres\"\n\
          [[server]]\nname = \"a\"\nagent = \"127.0.0.1:{agent}\"\nlisten = \"127.0.0.1:{listen}\"\ndatabase = \"{}\"\n",
-        folder.0.join("coordinator"),
+        folder.path().join("coordinator"),
         server.connection_string()
     );
-    let file = folder.write("conveyor.toml", &text)?;
+    let file = folder.write("conveyor.toml", &text).map_err(|error| error.to_string())?;
     Served::start(&["serve-agent", &file.display().to_string(), "a"])
 }
 

@@ -6,16 +6,16 @@
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use crate::folder::Folder;
 use crate::postgres::is_root;
 
 /// A running server. Dropping it stops the server and removes its data.
 #[derive(Debug)]
 pub struct Server {
     process: Child,
-    folder: PathBuf,
+    folder: Folder,
 }
 
 /// The server's programs: it, what makes its data folder, and what that one runs.
@@ -31,8 +31,6 @@ const PROGRAM_FOLDERS: [&str; 4] = ["/usr/sbin", "/usr/bin", "/usr/local/sbin", 
 
 const START_ATTEMPTS: u32 = 600;
 const START_PAUSE: Duration = Duration::from_millis(50);
-
-static STARTED: AtomicU32 = AtomicU32::new(0);
 
 impl Server {
     /// Creates a data folder and starts a server over it.
@@ -50,35 +48,33 @@ impl Server {
     pub fn start_with(settings: &[&str]) -> io::Result<Server> {
         let [server, install, defaults] = PROGRAMS.map(program);
         let (server, install, _) = (server?, install?, defaults?);
-        let number = STARTED.fetch_add(1, Ordering::Relaxed);
-        let folder = std::env::temp_dir().join(format!("weir-mariadb-{}-{number}", std::process::id()));
-        std::fs::create_dir(&folder)?;
-        let data = folder.join("data");
+        let folder = Folder::new("mariadb")?;
+        let within = folder.path();
+        let data = within.join("data");
         let output = Command::new(install)
             .args(["--no-defaults", "--auth-root-authentication-method=normal", "--skip-test-db"])
             .arg(format!("--datadir={}", data.display()))
             .args(user_argument()?)
             // Servers that begin at the same time give their temporary tables the same names.
-            .env("TMPDIR", &folder)
+            .env("TMPDIR", within)
             .stdin(Stdio::null())
             .output()?;
         if !output.status.success() {
             // It complains on standard output, too.
             let said = [output.stdout, output.stderr].concat();
             let said = String::from_utf8_lossy(&said).into_owned();
-            let _ = std::fs::remove_dir_all(&folder);
             return Err(io::Error::other(format!("mariadb-install-db failed:\n{said}")));
         }
-        let log = std::fs::File::create(folder.join("log"))?;
+        let log = std::fs::File::create(within.join("log"))?;
         let listens = settings.iter().any(|setting| setting.starts_with("port="));
         let network = if listens { "--bind-address=127.0.0.1" } else { "--skip-networking" };
         let process = Command::new(server)
             .args(["--no-defaults", "--innodb-flush-log-at-trx-commit=0", network])
             .args(settings.iter().map(|setting| format!("--{setting}")))
             .arg(format!("--datadir={}", data.display()))
-            .arg(format!("--socket={}", folder.join("socket").display()))
-            .arg(format!("--tmpdir={}", folder.display()))
-            .arg(format!("--pid-file={}", folder.join("pid").display()))
+            .arg(format!("--socket={}", within.join("socket").display()))
+            .arg(format!("--tmpdir={}", within.display()))
+            .arg(format!("--pid-file={}", within.join("pid").display()))
             .args(user_argument()?)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
@@ -91,7 +87,7 @@ impl Server {
 
     /// The socket that it listens on. Its user `root` has no password.
     pub fn socket(&self) -> PathBuf {
-        self.folder.join("socket")
+        self.folder.path().join("socket")
     }
 
     fn wait_until_ready(&mut self) -> io::Result<()> {
@@ -104,7 +100,7 @@ impl Server {
             }
             std::thread::sleep(START_PAUSE);
         }
-        let log = std::fs::read_to_string(self.folder.join("log")).unwrap_or_default();
+        let log = std::fs::read_to_string(self.folder.path().join("log")).unwrap_or_default();
         Err(io::Error::other(format!("MariaDB did not start:\n{log}")))
     }
 }
@@ -113,7 +109,6 @@ impl Drop for Server {
     fn drop(&mut self) {
         let _ = Command::new("kill").arg("-TERM").arg(self.process.id().to_string()).status();
         let _ = self.process.wait();
-        let _ = std::fs::remove_dir_all(&self.folder);
     }
 }
 

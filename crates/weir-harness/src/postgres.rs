@@ -6,14 +6,15 @@
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
+
+use crate::folder::Folder;
 
 /// A running server. Dropping it stops the server and removes its data.
 #[derive(Debug)]
 pub struct Server {
     process: Child,
-    folder: PathBuf,
+    folder: Folder,
     port: u16,
     settings: Vec<String>,
 }
@@ -27,8 +28,6 @@ const PORT: u16 = 5432;
 
 const START_ATTEMPTS: u32 = 600;
 const START_PAUSE: Duration = Duration::from_millis(50);
-
-static STARTED: AtomicU32 = AtomicU32::new(0);
 
 impl Server {
     /// Creates a cluster and starts it.
@@ -53,19 +52,17 @@ impl Server {
     /// As [`Server::start`].
     pub fn start_at(port: u16, settings: &[&str]) -> io::Result<Server> {
         let programs = program_folder()?;
-        let number = STARTED.fetch_add(1, Ordering::Relaxed);
-        let folder = std::env::temp_dir().join(format!("weir-postgres-{}-{number}", std::process::id()));
-        std::fs::create_dir(&folder)?;
+        let folder = Folder::new("postgres")?;
         let as_other_user = is_root()?;
         if as_other_user {
-            run(Command::new("chown").arg("postgres:").arg(&folder))?;
+            run(Command::new("chown").arg("postgres:").arg(folder.path()))?;
         }
-        let data = folder.join("data");
+        let data = folder.path().join("data");
         let mut initdb = program(&programs.join("initdb"), as_other_user);
         initdb.args(["--username=postgres", "--auth=trust", "--locale=C", "--encoding=UTF8", "--no-sync"]);
-        run(initdb.arg("-D").arg(&data).current_dir(&folder))?;
+        run(initdb.arg("-D").arg(&data).current_dir(folder.path()))?;
         let settings: Vec<String> = settings.iter().map(ToString::to_string).collect();
-        let process = spawn(&folder, port, &settings)?;
+        let process = spawn(folder.path(), port, &settings)?;
         let mut server = Server { process, folder, port, settings };
         server.wait_until_ready()?;
         Ok(server)
@@ -78,18 +75,18 @@ impl Server {
     pub fn crash(&mut self) -> io::Result<()> {
         run(Command::new("kill").arg("-QUIT").arg(self.process.id().to_string()))?;
         self.process.wait()?;
-        self.process = spawn(&self.folder, self.port, &self.settings)?;
+        self.process = spawn(self.folder.path(), self.port, &self.settings)?;
         self.wait_until_ready()
     }
 
     /// For any client library that takes `key=value` pairs.
     pub fn connection_string(&self) -> String {
-        format!("host={} port={} user=postgres dbname=postgres", self.folder.display(), self.port)
+        format!("host={} port={} user=postgres dbname=postgres", self.folder.path().display(), self.port)
     }
 
     /// Where it keeps its data, and its logs.
     pub fn data(&self) -> PathBuf {
-        self.folder.join("data")
+        self.folder.path().join("data")
     }
 
     /// Process id of the server.
@@ -98,17 +95,17 @@ impl Server {
     }
 
     fn wait_until_ready(&mut self) -> io::Result<()> {
-        let ready = self.folder.join(format!(".s.PGSQL.{}", self.port));
+        let ready = self.folder.path().join(format!(".s.PGSQL.{}", self.port));
         for _ in 0..START_ATTEMPTS {
             if self.process.try_wait()?.is_some() {
                 break;
             }
-            if ready.exists() && pid_file_says_ready(&self.folder.join("data/postmaster.pid")) {
+            if ready.exists() && pid_file_says_ready(&self.folder.path().join("data/postmaster.pid")) {
                 return Ok(());
             }
             std::thread::sleep(START_PAUSE);
         }
-        let log = std::fs::read_to_string(self.folder.join("log")).unwrap_or_default();
+        let log = std::fs::read_to_string(self.folder.path().join("log")).unwrap_or_default();
         Err(io::Error::other(format!("PostgreSQL did not start:\n{log}")))
     }
 }
@@ -118,7 +115,6 @@ impl Drop for Server {
         // Fast shutdown, as `pg_ctl stop` asks for it.
         let _ = Command::new("kill").arg("-INT").arg(self.process.id().to_string()).status();
         let _ = self.process.wait();
-        let _ = std::fs::remove_dir_all(&self.folder);
     }
 }
 

@@ -7,7 +7,8 @@
 mod elia;
 mod eris;
 mod eris_measured;
-pub mod page;
+mod page;
+pub mod report;
 mod simulated;
 
 use std::path::Path;

@@ -7,7 +7,8 @@ use clap::Parser;
 use weir_cat_bench::table;
 use weir_cat_bench::target::Target;
 use weir_harness::machine::Machine;
-use weir_reproduce::{Effort, Reproducer, ids, page};
+use weir_reproduce::report::Report;
+use weir_reproduce::{Effort, Reproducer, ids};
 
 #[derive(Parser)]
 #[command(about = "The papers' figures, measured anew, and a verdict for each claim")]
@@ -33,7 +34,7 @@ struct Arguments {
     /// Targets of the measured figures; all by default
     #[arg(long, value_delimiter = ',')]
     target: Vec<Target>,
-    /// Write a page, index.html, and ID.jsonl there
+    /// Write a page, index.html, ID.jsonl and ID.svg there
     #[arg(long, value_name = "DIRECTORY")]
     out: Option<PathBuf>,
     #[arg(long, default_value_t = 1)]
@@ -65,15 +66,21 @@ fn run(arguments: &Arguments) -> Result<(), String> {
     let machine = Machine::here();
     let mut listener = |what: &str| anstream::eprintln!("weir-reproduce: {what}");
     listener(&machine.to_string());
+    let command = format!("weir-reproduce {}{}", arguments.ids.join(" "), effort.option());
+    let mut report = Report::new(arguments.out.as_deref(), machine, command)?;
     let program = (arguments.weir.as_path(), arguments.shards);
     let mut reproducer = Reproducer::new(effort, targets, program, arguments.seed, &mut listener);
-    let mut figures = Vec::new();
     for id in wanted {
-        let figure = reproducer.figure(id)?;
-        anstream::println!("{}", table::claims(&figure));
-        figures.push(figure);
+        match reproducer.figure(id) {
+            Ok(figure) => {
+                anstream::println!("{}", table::claims(&figure));
+                report.add(figure)?;
+            }
+            Err(why) => {
+                anstream::eprintln!("weir-reproduce: {id}: {why}");
+                report.miss(id, &why)?;
+            }
+        }
     }
-    let Some(folder) = &arguments.out else { return Ok(()) };
-    let command = format!("weir-reproduce {}{}", arguments.ids.join(" "), effort.option());
-    page::write(folder, &figures, &machine, &command)
+    report.complaint().map_or(Ok(()), Err)
 }

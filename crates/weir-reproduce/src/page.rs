@@ -3,18 +3,24 @@
 //! It is generated, not edited.
 
 use std::fmt::Write as _;
-use std::path::Path;
 
 use weir_harness::figure::{Claim, Figure, Verdict};
 use weir_harness::machine::Machine;
 use weir_harness::page::{self, escaped};
 use weir_harness::plot::svg;
 
+use crate::report::Missing;
+
 /// The page as HTML.
 ///
 /// # Errors
 /// A plot could not be drawn.
-pub fn html(figures: &[Figure], machine: &Machine, command: &str) -> Result<String, String> {
+pub fn html(
+    figures: &[Figure],
+    missing: &[Missing],
+    machine: &Machine,
+    command: &str,
+) -> Result<String, String> {
     let mut page =
         page::head("Weir: the papers' figures, measured anew", "The papers' figures, measured anew");
     let _ = writeln!(
@@ -24,25 +30,12 @@ pub fn html(figures: &[Figure], machine: &Machine, command: &str) -> Result<Stri
         escaped(&machine.to_string())
     );
     summary(&mut page, figures);
+    missing.iter().for_each(|one| absence(&mut page, one));
     for figure in figures {
         section(&mut page, figure)?;
     }
     page.push_str(page::FOOT);
     Ok(page)
-}
-
-/// Writes the page, `index.html`, and each figure's data, `ID.jsonl`.
-///
-/// # Errors
-/// As [`html`], or a file cannot be written.
-pub fn write(folder: &Path, figures: &[Figure], machine: &Machine, command: &str) -> Result<(), String> {
-    let put = |name: &str, text: &str| {
-        let path = folder.join(name);
-        std::fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))
-    };
-    std::fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
-    put("index.html", &html(figures, machine, command)?)?;
-    figures.iter().try_for_each(|figure| put(&format!("{}.jsonl", figure.id), &figure.lines()))
 }
 
 fn summary(page: &mut String, figures: &[Figure]) {
@@ -61,6 +54,12 @@ fn summary(page: &mut String, figures: &[Figure]) {
         );
     }
     page.push_str("</table>\n");
+}
+
+/// A figure that could not be measured.
+fn absence(page: &mut String, missing: &Missing) {
+    let (id, why) = (escaped(&missing.id), escaped(&missing.why));
+    let _ = writeln!(page, "<p><b>{id} could not be measured:</b> {why}</p>");
 }
 
 fn section(page: &mut String, figure: &Figure) -> Result<(), String> {
@@ -118,11 +117,17 @@ mod tests {
             data: vec![],
             claims: vec![Claim::new("It rises", "yes", "3%", Verdict::NotReached)],
         };
+        let missing = Missing { id: "cat-fig8".into(), why: "MariaDB is <not> installed".into() };
         let machine = Machine { processor: "X".into(), cores: 2, system: "linux".into(), load: 0.0 };
-        let page = html(&[figure], &machine, "weir reproduce all").expect("it can be drawn");
-        for text in
-            ["Aborts &lt;of all&gt;", "<svg", "class=\"not-reached\">not reached", "2 cores of X", "A note."]
-        {
+        let page = html(&[figure], &[missing], &machine, "weir reproduce all").expect("it can be drawn");
+        for text in [
+            "Aborts &lt;of all&gt;",
+            "<svg",
+            "class=\"not-reached\">not reached",
+            "2 cores of X",
+            "A note.",
+            "cat-fig8 could not be measured:</b> MariaDB is &lt;not&gt; installed",
+        ] {
             assert!(page.contains(text), "{text}");
         }
         let links = page.replace("http://www.w3.org/2000/svg", "");

@@ -4,15 +4,18 @@ use std::path::Path;
 
 use weir_cat_bench::target::{Level, Target};
 use weir_harness::figure::Kind;
+use weir_harness::folder::Folder;
 use weir_harness::machine::Machine;
-use weir_reproduce::{Effort, Reproducer, ids, page};
+use weir_reproduce::report::Report;
+use weir_reproduce::{Effort, Reproducer, ids};
 
 #[test]
 fn figures_of_each_paper_are_reproduced_at_a_tiny_scale() {
     let targets = [Target::PostgresInteractive(Level::Serializable)];
     let mut silent = |_: &str| {};
     let mut reproducer = Reproducer::new(Effort::Tiny, &targets, (Path::new("weir"), 1), 1, &mut silent);
-    let mut figures = Vec::new();
+    let folder = Folder::new("reproduced").expect("a folder");
+    let mut report = Report::new(Some(folder.path()), Machine::here(), "a test".to_owned()).expect("a page");
     for (id, kind) in [
         ("cat-fig2", Kind::Calculated),
         ("cat-fig8", Kind::Measured),
@@ -25,10 +28,10 @@ fn figures_of_each_paper_are_reproduced_at_a_tiny_scale() {
         let figure = reproducer.figure(id).expect(id);
         assert_eq!((figure.id.as_str(), figure.kind), (id, kind));
         assert!(!figure.data.is_empty() && !figure.claims.is_empty(), "{id}");
-        figures.push(figure);
+        report.add(figure).expect("it can be drawn");
     }
-    let page = page::html(&figures, &Machine::here(), "a test").expect("it can be drawn");
-    assert_eq!(page.matches("<svg").count(), figures.len());
+    let page = std::fs::read_to_string(folder.path().join("index.html")).expect("a page");
+    assert_eq!(page.matches("<svg").count(), report.figures().len());
     let error = reproducer.figure("eris-fig1").expect_err("it is a drawing");
     assert!(error.contains("eris-fig11"), "{error}");
 }

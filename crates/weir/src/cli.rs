@@ -417,13 +417,13 @@ pub struct ReproduceArguments {
     /// Measure for moments, to see that it works; the numbers say nothing
     #[arg(long, conflicts_with = "quick")]
     pub tiny: bool,
-    /// Measure few points on small databases: it takes seconds instead of most of an hour
+    /// Measure few points on small databases: `all` takes ten minutes, not two hours
     #[arg(long)]
     pub quick: bool,
     /// What steps take on another machine, as `weir calibrate` wrote it, for what is simulated
     #[arg(long, value_name = "FILE")]
     pub prices: Option<PathBuf>,
-    /// Write ID.jsonl (a line for each point) and ID.svg there, and a page, index.html
+    /// Write ID.jsonl (a line for each point) and ID.svg there, and a page, index.html, when each figure is measured
     #[arg(long, value_name = "DIRECTORY")]
     pub out: Option<PathBuf>,
     /// Seed of everything that chance decides

@@ -29,6 +29,14 @@ impl Failure {
         Failure::Input(message.into())
     }
 
+    /// The message, if there is one.
+    pub fn message(&self) -> &str {
+        match self {
+            Failure::Check(message) => message.as_deref().unwrap_or_default(),
+            Failure::Input(message) | Failure::Refused { message, .. } => message,
+        }
+    }
+
     /// JSON document of the errors for scripts, in place of the result.
     pub fn document(&self) -> Option<Value> {
         let errors = match self {

@@ -5,104 +5,36 @@
 mod classes;
 mod judged;
 pub mod new_order;
+mod of_points;
 mod table2;
 
-use comfy_table::Cell;
+use std::time::Instant;
+
 use serde::Serialize;
-use weir_bench::figures::{Effort, Figure, Point, Setting};
+use weir_bench::figures::Figure;
 use weir_bench::scale::Prices;
-use weir_harness::figure::{Figure as Judged, Kind};
+use weir_cat_bench::target::Target;
+use weir_harness::figure::Figure as Judged;
+use weir_harness::machine::Machine;
+use weir_reproduce::report::{Missing, Report};
+use weir_reproduce::{Effort, Reproducer};
 
 use crate::bench;
 use crate::cli::{Format, ReproduceArguments};
-use crate::output::{FAINT, Failure, STRONG, print, print_json, print_remark, styled};
-use crate::report::{duration, grouped};
-use crate::table::table;
+use crate::output::{Failure, print, print_json, print_remark};
 use judged::JudgedClaim;
 use new_order::NewOrder;
+use of_points::{Measured, OfPoints};
+
+/// Shards of the Weir that is measured.
+const SHARDS: u16 = 2;
 
 #[derive(Serialize)]
 struct Document<'a> {
     version: u32,
-    figures: Vec<Measured<'a>>,
-    claims: Vec<JudgedClaim>,
-}
-
-#[derive(Serialize)]
-struct Measured<'a> {
-    id: &'a str,
-    title: &'a str,
-    /// No part was run on real servers.
-    simulated: bool,
-    prices_of: Option<String>,
-    points: Vec<Point>,
-}
-
-/// A figure that is made of points of protocols.
-#[derive(Clone, Copy)]
-enum OfPoints {
-    Ramp(Figure),
-    NewOrder(NewOrder),
-}
-
-impl OfPoints {
-    fn by_id(id: &str) -> Option<OfPoints> {
-        Figure::by_id(id).map(OfPoints::Ramp).or_else(|| NewOrder::by_id(id).map(OfPoints::NewOrder))
-    }
-
-    fn title(self) -> &'static str {
-        match self {
-            OfPoints::Ramp(figure) => figure.title(),
-            OfPoints::NewOrder(figure) => figure.title(),
-        }
-    }
-
-    fn measure(
-        self,
-        arguments: &ReproduceArguments,
-        prices: &Prices,
-        listener: &mut dyn FnMut(&str),
-    ) -> Result<Vec<Point>, Failure> {
-        let effort = if arguments.quick || arguments.tiny { Effort::Quick } else { Effort::Full };
-        match self {
-            OfPoints::NewOrder(figure) => figure.measure(effort, arguments.seed, prices, listener),
-            OfPoints::Ramp(figure) => {
-                let weir = bench::this_program()?;
-                let points =
-                    figure.measure(Setting { effort, seed: arguments.seed, prices, weir: &weir, listener });
-                points.map_err(|(what, hint)| {
-                    Failure::input(format!("weir reproduce {}: error: {what}\nhint: {hint}", figure.id()))
-                })
-            }
-        }
-    }
-
-    /// In the form that all figures have, with claims and verdicts.
-    fn judged(self, points: &[Point], id: &str) -> Judged {
-        let (paper, panels, claims) = match self {
-            OfPoints::Ramp(figure) => ("ramp.txt", figure.panels(points), figure.claims(points)),
-            OfPoints::NewOrder(figure) => {
-                ("coordination-avoidance.txt", figure.panels(points), figure.claims(points))
-            }
-        };
-        let is_simulated = points.iter().all(|point| point.simulated);
-        let note = if points.iter().any(|point| point.simulated) {
-            "Simulated servers are charged with what steps were measured to take (docs/internals/scale.md)."
-        } else {
-            "Ran on this machine, where clients and servers share the cores."
-        };
-        let line = |point: &Point| serde_json::to_value(point).expect("numbers and names can be written");
-        Judged {
-            id: id.to_owned(),
-            paper,
-            title: self.title().to_owned(),
-            kind: if is_simulated { Kind::Simulated } else { Kind::Measured },
-            notes: vec![note.to_owned()],
-            panels,
-            data: points.iter().map(line).collect(),
-            claims,
-        }
-    }
+    figures: Vec<Measured>,
+    claims: Vec<JudgedClaim<'a>>,
+    missing: &'a [Missing],
 }
 
 pub fn execute(arguments: &ReproduceArguments) -> Result<(), Failure> {
@@ -110,30 +42,98 @@ pub fn execute(arguments: &ReproduceArguments) -> Result<(), Failure> {
         known().for_each(|id| print(&format!("{id}\n")));
         return Ok(());
     }
-    let prices = bench::prices(arguments.prices.as_deref())?;
-    let mut listener = |what: &str| print_remark(&format!("weir: {what}"));
-    let (mut figures, mut judged) = (Vec::new(), Vec::new());
     let ids = chosen(&arguments.ids)?;
-    for id in &ids {
-        let Some(figure) = OfPoints::by_id(id) else { continue };
-        let points = figure.measure(arguments, &prices, &mut listener)?;
-        if arguments.format == Format::Text {
-            print(&text(figure.title(), &points));
-        }
-        judged.push(figure.judged(&points, id));
-        let simulated = points.iter().all(|point| point.simulated);
-        let prices_of = points
-            .iter()
-            .any(|point| point.simulated)
-            .then(|| format!("{}, {}", prices.machine, prices.date));
-        figures.push(Measured { id, title: figure.title(), simulated, prices_of, points });
+    let prices = bench::prices(arguments.prices.as_deref())?;
+    let machine = Machine::here();
+    remark(&machine.to_string());
+    let effort = Effort::of(arguments.tiny, arguments.quick);
+    let command =
+        format!("weir reproduce {}{} --seed {}", arguments.ids.join(" "), effort.option(), arguments.seed);
+    let report = Report::new(arguments.out.as_deref(), machine, command);
+    let mut report = report.map_err(|why| wrong("--out", &why))?;
+    let (program, mut listener) = (bench::this_program()?, remark);
+    let reproducer =
+        Reproducer::new(effort, &Target::FIGURES, (&program, SHARDS), arguments.seed, &mut listener);
+    let mut measuring = Measuring { arguments, prices: &prices, reproducer, measured: Vec::new() };
+    let (begun, mut first_failure) = (Instant::now(), None);
+    for (number, id) in (1..).zip(&ids) {
+        remark(&format!("{id}: {number} of {} figures, after {}", ids.len(), minutes(begun)));
+        let written = match measuring.figure(id) {
+            Ok(figure) => {
+                if arguments.format == Format::Text {
+                    print(&judged::text(&figure));
+                }
+                report.add(figure)
+            }
+            Err(failure) => {
+                remark(failure.message());
+                let written = report.miss(id, failure.message());
+                first_failure.get_or_insert(failure);
+                written
+            }
+        };
+        written.map_err(|why| wrong("--out", &why))?;
     }
-    let others: Vec<String> = ids.iter().filter(|id| OfPoints::by_id(id).is_none()).cloned().collect();
-    let claims = judged::execute(arguments, judged, &others)?;
+    remark(&format!("{} figures, after {}", ids.len(), minutes(begun)));
+    match first_failure {
+        Some(failure) if report.figures().is_empty() => return Err(failure),
+        _ => {}
+    }
     if arguments.format == Format::Json {
-        print_json(&Document { version: 1, figures, claims });
+        let claims = report.figures().iter().flat_map(JudgedClaim::of).collect();
+        let (figures, missing) = (measuring.measured, report.missing());
+        print_json(&Document { version: 1, figures, claims, missing });
     }
-    Ok(())
+    match report.complaint() {
+        None => Ok(()),
+        Some(what) => Err(Failure::Check(Some(format!("weir reproduce: error: {what}")))),
+    }
+}
+
+/// Progress, and what went wrong.
+fn remark(what: &str) {
+    print_remark(&format!("weir: {what}"));
+}
+
+fn minutes(begun: Instant) -> String {
+    let seconds = begun.elapsed().as_secs();
+    format!("{} min {:02} s", seconds / 60, seconds % 60)
+}
+
+fn wrong(what: &str, why: &str) -> Failure {
+    Failure::input(format!("weir reproduce {what}: error: {why}"))
+}
+
+/// Figures of all papers, by their ids.
+struct Measuring<'a> {
+    arguments: &'a ReproduceArguments,
+    prices: &'a Prices,
+    reproducer: Reproducer<'a>,
+    /// Points of those that are made of points.
+    measured: Vec<Measured>,
+}
+
+impl Measuring<'_> {
+    fn figure(&mut self, id: &str) -> Result<Judged, Failure> {
+        if let Some(figure) = OfPoints::by_id(id) {
+            return self.of_points(id, figure);
+        }
+        match id {
+            table2::ID => table2::figure(),
+            classes::ID => classes::figure(),
+            id => self.reproducer.figure(id).map_err(|why| wrong(id, &why)),
+        }
+    }
+
+    fn of_points(&mut self, id: &str, figure: OfPoints) -> Result<Judged, Failure> {
+        let points = figure.measure(self.arguments, self.prices, &mut remark)?;
+        if self.arguments.format == Format::Text {
+            print(&of_points::text(figure.title(), &points));
+        }
+        let judged = figure.judged(&points, id);
+        self.measured.push(Measured::new(id, figure, points, self.prices));
+        Ok(judged)
+    }
 }
 
 /// All ids, by paper.
@@ -159,31 +159,4 @@ fn chosen(ids: &[String]) -> Result<Vec<String>, Failure> {
         })
     };
     ids.iter().map(find).collect()
-}
-
-fn text(title: &str, points: &[Point]) -> String {
-    let share = |ratio: Option<f64>| ratio.map_or(String::new(), |ratio| format!("{ratio:.3}"));
-    let row = |point: &Point| {
-        let latency = match point.latency_p50_us {
-            0.0 => String::new(),
-            latency => duration(latency),
-        };
-        vec![
-            Cell::new(&point.panel),
-            Cell::new(point.x),
-            Cell::new(&point.series),
-            Cell::new(grouped(point.throughput.round() as u64)),
-            Cell::new(latency),
-            Cell::new(share(point.of_base)),
-            Cell::new(share(point.published)),
-        ]
-    };
-    let header = ["Panel", "At", "Protocol", "Transactions a second", "p50", "Of the base", "The paper's"];
-    let rows = points.iter().map(row).collect();
-    let mut text = format!("\n{}\n\n{}\n", styled(STRONG, title), table(&header, &[1, 3, 4, 5, 6], rows));
-    if points.iter().any(|point| point.simulated) {
-        let note = "These servers are simulated: docs/internals/scale.md says what is real about them.\n";
-        text.push_str(&styled(FAINT, note));
-    }
-    text
 }

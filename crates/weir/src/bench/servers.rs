@@ -2,20 +2,18 @@
 //!
 //! All are durable. A server ends with the value that started it, and its folder goes with it.
 
-use std::io::{BufRead, BufReader, Write};
-use std::net::{Ipv4Addr, TcpListener};
+use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::process::{Command, Stdio};
 
 use postgres::{Client, NoTls};
 use weir_bench::postgres::{Server as Postgres, program_folder};
+use weir_client::loopback::free_ports;
+use weir_harness::folder::Folder;
+use weir_harness::weir::{self, Http};
 
 use crate::bench::this_program;
 use crate::output::Failure;
-
-/// A server that has not begun to listen within this never will.
-const STARTS_WITHIN: Duration = Duration::from_secs(120);
 
 /// List of targets, for errors about an invalid one.
 pub const TARGETS: &str = "the targets are: weir:, postgres, baseline:PROGRAM (an earlier Weir); each is started for the measurement";
@@ -150,22 +148,9 @@ impl Address {
     }
 }
 
-/// A folder that is removed with the value.
-pub struct Folder(pub PathBuf);
-
-impl Folder {
-    pub fn new() -> Result<Folder, Failure> {
-        let path = std::env::temp_dir().join(format!("weir-bench-{}", std::process::id()));
-        std::fs::create_dir_all(&path).map_err(|error| failed(&path.display().to_string(), &error))?;
-        Ok(Folder(path))
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        // Files that are left are under the system's temporary folder.
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
+/// A new folder for data and logs.
+pub fn folder() -> Result<Folder, Failure> {
+    Folder::new("bench").map_err(|error| failed("a folder", &error))
 }
 
 /// Options of `weir serve`.
@@ -177,64 +162,27 @@ pub struct WeirOptions<'a> {
     pub memory: Option<&'a str>,
 }
 
-/// A process of Weir that serves; it is killed with the value.
-struct WeirProcess(Child);
-
-impl Drop for WeirProcess {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-impl WeirProcess {
-    fn start(
-        program: &Path,
-        data: &Path,
-        options: &WeirOptions<'_>,
-    ) -> Result<(WeirProcess, Address), Failure> {
-        let port = free_port()?;
-        let WeirOptions { application, shards, memory } = options;
-        let process = Command::new(program)
-            .arg("serve")
-            .args(*application)
-            .args(["--shards", &shards.to_string(), "--listen", &format!("127.0.0.1:{port}"), "--data"])
-            .arg(data)
-            .args(memory.iter().flat_map(|bytes| ["--memory", bytes]))
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn()
-            .map_err(|error| failed(&program.display().to_string(), &error))?;
-        let mut server = WeirProcess(process);
-        server.wait_until_it_listens()?;
-        Ok((server, Address { port, user: "weir", database: "weir" }))
-    }
-
-    /// Until it says that it listens; what it says later goes nowhere.
-    fn wait_until_it_listens(&mut self) -> Result<(), Failure> {
-        let errors = self.0.stderr.take().expect("it is piped");
-        let (sender, receiver) = std::sync::mpsc::channel();
-        std::thread::spawn(move || {
-            for line in BufReader::new(errors).lines().map_while(Result::ok) {
-                // The receiver is dropped once the server listens.
-                let _ = sender.send(line);
-            }
-        });
-        let until = Instant::now() + STARTS_WITHIN;
-        let mut said = Vec::new();
-        while let Ok(line) = receiver.recv_timeout(until.saturating_duration_since(Instant::now())) {
-            if line.contains("PostgreSQL's protocol on") {
-                return Ok(());
-            }
-            said.push(line);
-        }
-        Err(failed("weir serve did not start", &said.join("\n")))
-    }
+fn start_weir(
+    program: &Path,
+    data: &Path,
+    options: &WeirOptions<'_>,
+) -> Result<(weir::Server, Address), Failure> {
+    let WeirOptions { application, shards, memory } = options;
+    let mut command = Command::new(program);
+    command
+        .arg("serve")
+        .args(*application)
+        .args(["--shards", &shards.to_string(), "--data"])
+        .arg(data)
+        .args(memory.iter().flat_map(|bytes| ["--memory", bytes]));
+    let server =
+        weir::Server::start(&mut command, Http::Absent).map_err(|error| failed("weir serve", &error))?;
+    let port = server.postgres.port();
+    Ok((server, Address { port, user: "weir", database: "weir" }))
 }
 
 fn start_postgres() -> Result<(Postgres, Address), Failure> {
-    let port = free_port()?;
+    let port = free_ports(1)[0];
     // Each savepoint behind which rows are written holds a lock: PostgreSQL's own setting ends a transaction at about 6,000.
     let settings = [
         "fsync=on",
@@ -250,7 +198,7 @@ fn start_postgres() -> Result<(Postgres, Address), Failure> {
 /// Process of a server; dropping it ends the server.
 enum Process {
     Postgres { _server: Postgres },
-    Weir { server: WeirProcess },
+    Weir { server: weir::Server },
 }
 
 /// One of the servers that are measured.
@@ -264,7 +212,7 @@ impl Server {
     /// The most memory that a server of Weir has had so far, in bytes; none where the system does not tell.
     pub fn peak_memory(&self) -> Option<u64> {
         let Process::Weir { server } = &self.process else { return None };
-        let status = std::fs::read_to_string(format!("/proc/{}/status", server.0.id())).ok()?;
+        let status = std::fs::read_to_string(format!("/proc/{}/status", server.process_id())).ok()?;
         let kibibytes = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
         kibibytes.trim().strip_suffix(" kB")?.parse::<u64>().ok().map(|kibibytes| kibibytes << 10)
     }
@@ -280,9 +228,9 @@ impl Servers {
     pub fn start(targets: &[Target], folder: Folder, options: &WeirOptions<'_>) -> Result<Servers, Failure> {
         let mut all = Vec::new();
         for (number, target) in targets.iter().enumerate() {
-            let data = folder.0.join(format!("data-{number}"));
+            let data = folder.path().join(format!("data-{number}"));
             let weir = |program: &Path| {
-                let (server, address) = WeirProcess::start(program, &data, options)?;
+                let (server, address) = start_weir(program, &data, options)?;
                 Ok((Process::Weir { server }, address))
             };
             let (process, address) = match target {
@@ -301,10 +249,4 @@ impl Servers {
     pub fn get(&self, target: &Target) -> Option<&Server> {
         self.all.iter().find(|server| server.target == *target)
     }
-}
-
-/// A port that is free at this moment.
-fn free_port() -> Result<u16, Failure> {
-    let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|listener| listener.local_addr());
-    free.map(|address| address.port()).map_err(|error| failed("a free port", &error))
 }

@@ -18,7 +18,7 @@ use crate::bench::jdbc::{YCSB_JDBC, YcsbReads};
 use crate::bench::keys::{KEYS, Keys};
 use crate::bench::pgbench::{self, PROTOCOLS, Pgbench};
 use crate::bench::rows::{ManyRows, Way};
-use crate::bench::servers::{Folder, Server, Servers, Target, WeirOptions, failed, postgres_programs};
+use crate::bench::servers::{Server, Servers, Target, WeirOptions, failed, folder, postgres_programs};
 use crate::bench::transactions::{STATEMENTS_MIN, Transactions};
 use crate::bench::{Range, Ratio, ratio_lines};
 use crate::cli::{BenchArguments, Format};
@@ -196,8 +196,8 @@ pub fn execute(arguments: &BenchArguments) -> Result<(), Failure> {
     refuse_options(arguments)?;
     let targets = targets(arguments)?;
     let load = load(arguments)?;
-    let folder = Folder::new()?;
-    let work = Work::of(arguments, &targets, &folder.0)?;
+    let folder = folder()?;
+    let work = Work::of(arguments, &targets, folder.path())?;
     let shards = arguments.cluster.shards.unwrap_or(1);
     let servers = Servers::start(&targets, folder, &work.options(shards))?;
     work.prepare(&servers)?;
@@ -489,7 +489,7 @@ impl Work {
         for server in &servers.all {
             match self {
                 Work::Pgbench { client, scale, script } => {
-                    client.prepare(server, &servers.folder.0, *scale)?;
+                    client.prepare(server, servers.folder.path(), *scale)?;
                     if let Text::Own(_) = script.text {
                         let made = server.address.connect()?.batch_execute(LOOKED);
                         made.map_err(|error| failed("CREATE TABLE looked", &error))?;
@@ -524,14 +524,14 @@ impl Work {
                         pgbench::Script::Text(text)
                     }
                 };
-                client.measure(server, &servers.folder.0, &script, (load, seed))
+                client.measure(server, servers.folder.path(), &script, (load, seed))
             }
             Work::Rows(rows) => rows.measure(server),
             Work::Transactions(transactions) => transactions.measure(server),
             Work::Beside(beside) => beside.measure(server, load),
-            Work::Keys(keys) => keys.measure(server, &servers.folder.0, (load, seed)),
-            Work::YcsbReads(reads) => reads.measure(server, &servers.folder.0, (load, seed)),
-            Work::Calls(calls) => calls.measure(server, &servers.folder.0, load, seed),
+            Work::Keys(keys) => keys.measure(server, servers.folder.path(), (load, seed)),
+            Work::YcsbReads(reads) => reads.measure(server, servers.folder.path(), (load, seed)),
+            Work::Calls(calls) => calls.measure(server, servers.folder.path(), load, seed),
         }
     }
 }

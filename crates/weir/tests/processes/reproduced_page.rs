@@ -38,3 +38,39 @@ fn figures_are_reproduced_and_their_page_is_whole() {
     let widest = "Math.max(...[...document.querySelectorAll('svg')].map(e => e.getBoundingClientRect().right)) <= innerWidth";
     assert_eq!(browser.evaluate(widest), Value::from(true));
 }
+
+#[test]
+fn a_figure_that_cannot_be_measured_does_not_end_the_others() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let reproduce = |ids: &[&str]| {
+        Command::new(env!("CARGO_BIN_EXE_weir"))
+            .arg("reproduce")
+            .args(ids)
+            .args(["--tiny", "--format", "json", "--out"])
+            .arg(folder.path())
+            .env("WEIR_POSTGRES_BIN", folder.path())
+            .output()
+            .expect("weir runs")
+    };
+    let output = reproduce(&["cat-fig8", "confluence-fig3"]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("1 of 2 figures could not be measured: cat-fig8"), "{said}");
+    let document: Value = serde_json::from_slice(&output.stdout).expect("it is JSON");
+    assert_eq!(document["missing"][0]["id"], "cat-fig8");
+    assert_eq!(document["claims"].as_array().map(Vec::len), Some(7));
+    let page = std::fs::read_to_string(folder.path().join("index.html")).expect("a page");
+    assert!(
+        page.contains("cat-fig8 could not be measured") && page.contains("PostgreSQL 15 is not installed")
+    );
+    assert!(folder.path().join("confluence-fig3.jsonl").exists());
+
+    let output = reproduce(&["cat-fig8"]);
+    assert_eq!(output.status.code(), Some(2));
+    let document: Value = serde_json::from_slice(&output.stdout).expect("it is JSON");
+    let message = document["errors"][0]["message"].as_str().expect("a message");
+    assert!(
+        message.contains("weir reproduce cat-fig8: error: ") && message.contains("not installed"),
+        "{message}"
+    );
+}
