@@ -86,8 +86,8 @@ struct Live {
 struct CostOf {
     #[command(flatten)]
     common: Common,
-    /// Transactions that are counted; one recorded burst stands for 16,384
-    #[arg(long, default_value_t = 32_768)]
+    /// Transactions that are counted; one recorded burst stands for 16,384, and fewer say nothing
+    #[arg(long, default_value_t = 32_768, value_parser = clap::value_parser!(u32).range(16_384..))]
     transactions: u32,
 }
 

@@ -99,13 +99,21 @@ fn running(url: &str) -> Address {
     }
 }
 
+/// The address without the password behind its user and without those among its parameters.
 fn without_password(url: &str) -> String {
-    let user = url.split_once("://").and_then(|(scheme, rest)| Some((scheme, rest.rsplit_once('@')?)));
-    match user {
+    let (place, parameters) = url.split_once('?').unwrap_or((url, ""));
+    let user = place.split_once("://").and_then(|(scheme, rest)| Some((scheme, rest.rsplit_once('@')?)));
+    let place = match user {
         Some((scheme, (user, host))) => {
             format!("{scheme}://{}@{host}", user.split(':').next().unwrap_or(user))
         }
-        None => url.to_owned(),
+        None => place.to_owned(),
+    };
+    let shown =
+        parameters.split('&').filter(|one| !one.split('=').next().unwrap_or(one).contains("password"));
+    match shown.collect::<Vec<&str>>().join("&") {
+        shown if shown.is_empty() => place,
+        shown => format!("{place}?{shown}"),
     }
 }
 
@@ -347,6 +355,12 @@ mod tests {
             ("mysql://me:secret@host:3306/shop", "mysql://me@host:3306/shop", Dialect::MySql),
             ("weir://me@host:5433/weir", "weir://me@host:5433/weir", Dialect::Postgres),
             ("postgres://host/shop", "postgres://host/shop", Dialect::Postgres),
+            ("postgres://host/shop?password=s@e:cret", "postgres://host/shop", Dialect::Postgres),
+            (
+                "postgres://me:s@host/shop?sslpassword=s&connect_timeout=3&password=s",
+                "postgres://me@host/shop?connect_timeout=3",
+                Dialect::Postgres,
+            ),
         ] {
             let place = Place::parse(text).unwrap_or_else(|wrong| panic!("{wrong}"));
             assert_eq!((place.label().as_str(), place.dialect()), (label, dialect), "{text}");

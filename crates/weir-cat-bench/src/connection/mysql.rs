@@ -18,7 +18,17 @@ fn refused(error: &mysql::Error) -> Refused {
             Refused::Aborted(format!("{}/{}", error.state, error.code))
         }
         mysql::Error::MySqlError(error) if RULES.contains(&error.code) => Refused::ByRule(error.to_string()),
-        error => Refused::Failed(error.to_string()),
+        error => Refused::Failed(said(error)),
+    }
+}
+
+/// The error in words, without the names that the client has for kinds of errors.
+fn said(error: &mysql::Error) -> String {
+    match error {
+        mysql::Error::MySqlError(error) => error.to_string(),
+        mysql::Error::IoError(error) => error.to_string(),
+        mysql::Error::DriverError(error) => error.to_string(),
+        error => error.to_string(),
     }
 }
 
@@ -30,17 +40,16 @@ fn open(address: &Address, statements: usize) -> Result<Conn, String> {
             (options, database.as_str())
         }
         Address::MySqlUrl(url) => {
-            let options = Opts::from_url(url).map_err(|error| format!("{url}: {error}"))?;
+            let options = Opts::from_url(url).map_err(|error| format!("the address: {error}"))?;
             (OptsBuilder::from_opts(options), "")
         }
         Address::Postgres(_) | Address::Sqlite { .. } => {
             return Err("this does not speak MySQL's protocol".to_owned());
         }
     };
-    let mut connection =
-        Conn::new(options.stmt_cache_size(statements + 1)).map_err(|error| error.to_string())?;
+    let mut connection = Conn::new(options.stmt_cache_size(statements + 1)).map_err(|error| said(&error))?;
     if !database.is_empty() {
-        connection.query_drop(format!("USE {database}")).map_err(|error| error.to_string())?;
+        connection.query_drop(format!("USE {database}")).map_err(|error| said(&error))?;
     }
     Ok(connection)
 }
@@ -58,12 +67,12 @@ impl Session {
         let mut connection = open(address, statements.len())?;
         if let Some(level) = level {
             let set = format!("SET SESSION TRANSACTION ISOLATION LEVEL {}", level.sql());
-            connection.query_drop(set).map_err(|error| error.to_string())?;
+            connection.query_drop(set).map_err(|error| said(&error))?;
         }
         let mut prepared = Vec::new();
         for text in statements {
             let (text, order) = Dialect::MySql.statement(text);
-            prepared.push((connection.prep(text).map_err(|error| error.to_string())?, order));
+            prepared.push((connection.prep(text).map_err(|error| said(&error))?, order));
         }
         Ok(Session { connection, statements: prepared, is_open: false })
     }
@@ -110,17 +119,17 @@ impl Connection for Session {
 
     fn rollback(&mut self) -> Result<(), String> {
         match std::mem::take(&mut self.is_open) {
-            true => self.connection.query_drop("ROLLBACK").map_err(|error| error.to_string()),
+            true => self.connection.query_drop("ROLLBACK").map_err(|error| said(&error)),
             false => Ok(()),
         }
     }
 
     fn execute(&mut self, text: &str) -> Result<(), String> {
-        self.connection.query_drop(text).map_err(|error| error.to_string())
+        self.connection.query_drop(text).map_err(|error| said(&error))
     }
 
     fn rows(&mut self, text: &str) -> Result<Vec<Vec<i64>>, String> {
-        let rows: Vec<Row> = self.connection.query(text).map_err(|error| error.to_string())?;
+        let rows: Vec<Row> = self.connection.query(text).map_err(|error| said(&error))?;
         let values =
             |row: &Row| (0..row.len()).map(|column| whole(row, column)).collect::<Option<Vec<i64>>>();
         rows.iter().map(|row| values(row).ok_or_else(|| format!("{text}: not whole numbers"))).collect()

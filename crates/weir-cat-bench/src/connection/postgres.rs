@@ -16,7 +16,11 @@ pub fn client(config: &str) -> Result<Client, String> {
 pub fn said(error: &postgres::Error) -> String {
     match error.as_db_error() {
         Some(db) => format!("{}: {}", db.code().code(), db.message()),
-        None => error.to_string(),
+        // The client says that it could not connect, and the cause below says why.
+        None => match std::error::Error::source(error) {
+            Some(cause) => format!("{error}: {cause}"),
+            None => error.to_string(),
+        },
     }
 }
 
