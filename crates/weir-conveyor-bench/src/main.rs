@@ -68,7 +68,7 @@ enum Command {
 struct Wanted {
     /// tpcw, rubis or conveyor-micro
     workload: String,
-    /// postgres, conveyor:N, readonly:N, two-phase:N
+    /// postgres, conveyor:N, readonly:N, 2pc:N
     #[arg(long, value_delimiter = ',', default_value = "postgres,conveyor:3,readonly:3")]
     target: Vec<Target>,
     #[arg(long, default_value_t = 9)]

@@ -46,7 +46,7 @@ impl fmt::Display for Target {
             Target::Postgres => f.write_str("postgres"),
             Target::Conveyor(servers) => write!(f, "conveyor:{servers}"),
             Target::ReadOnly(servers) => write!(f, "readonly:{servers}"),
-            Target::TwoPhase(servers) => write!(f, "two-phase:{servers}"),
+            Target::TwoPhase(servers) => write!(f, "2pc:{servers}"),
         }
     }
 }
@@ -57,7 +57,7 @@ impl FromStr for Target {
     fn from_str(text: &str) -> Result<Target, String> {
         let wrong = || {
             format!(
-                "{text}: a target is postgres, conveyor:N, readonly:N or two-phase:N, with 1 to {SERVERS_MAX} servers"
+                "{text}: a target is postgres, conveyor:N, readonly:N or 2pc:N, with 1 to {SERVERS_MAX} servers"
             )
         };
         if text == "postgres" {
@@ -69,7 +69,7 @@ impl FromStr for Target {
         match name {
             "conveyor" => Ok(Target::Conveyor(servers)),
             "readonly" => Ok(Target::ReadOnly(servers)),
-            "two-phase" => Ok(Target::TwoPhase(servers)),
+            "2pc" => Ok(Target::TwoPhase(servers)),
             _ => Err(wrong()),
         }
     }

@@ -45,7 +45,7 @@ fn said(sources: &Sources, wrong: &Diagnostic) -> String {
     format!("{}: error: {}{hint}", sources.place(wrong.span), wrong.message)
 }
 
-/// The application in a folder, and how often its transactions are called relative to each other.
+/// The application in a folder, and how often its transactions are called relative to each other: once each, if there is no workload.
 ///
 /// # Errors
 /// A file is missing or wrong.
@@ -63,11 +63,28 @@ pub fn read_application(folder: &Path) -> Result<(Application, Weights), Error> 
     })?;
     let mut sources = Sources::default();
     for name in chosen {
-        add(&folder.join(name), &mut sources)?;
+        let (name, text) = read(&folder.join(name))?;
+        sources.add(name, text);
     }
+    let workload = folder.join(WORKLOAD);
+    let workload = if workload.is_file() { Some(read(&workload)?) } else { None };
+    application_of(sources, workload)
+}
+
+/// The application of these sources, and how often its transactions are called by the workload, which has a name and a text.
+///
+/// # Errors
+/// A text is wrong.
+pub fn application_of(
+    sources: Sources,
+    workload: Option<(String, String)>,
+) -> Result<(Application, Weights), Error> {
     let read = weir_sql::load_with(sources, Reading::Tolerant);
     let mut application = read.map_err(|(sources, wrong)| Error::of(&sources, &wrong))?;
-    let weights = weights(&mut application, &folder.join(WORKLOAD))?;
+    let weights = match workload {
+        Some((name, text)) => weights(&mut application, name, text)?,
+        None => Weights::default(),
+    };
     Ok((application, weights))
 }
 
@@ -88,23 +105,21 @@ fn list(folder: &Path, prefix: &str, depth: usize, names: &mut Vec<String>) -> R
     Ok(())
 }
 
-fn add(path: &Path, sources: &mut Sources) -> Result<u32, Error> {
+/// Name and text of a file.
+fn read(path: &Path) -> Result<(String, String), Error> {
     let bytes = std::fs::read(path).map_err(|error| unreadable(path, &error))?;
     let text = String::from_utf8(bytes)
         .map_err(|_| Error::one(path.display(), "it is not UTF-8", "save the file as UTF-8 text"))?;
-    Ok(sources.add(path.display().to_string(), text.trim_start_matches('\u{feff}')))
+    Ok((path.display().to_string(), text.trim_start_matches('\u{feff}').to_owned()))
 }
 
 fn unreadable(path: &Path, error: &std::io::Error) -> Error {
     Error::one(path.display(), error, LAYOUT)
 }
 
-/// Frequencies from the `[mix]` of the file, scaled so that their mean is 1, as `weir analyze` takes them. Without a file, 1 each.
-fn weights(application: &mut Application, file: &Path) -> Result<Weights, Error> {
-    if !file.is_file() {
-        return Ok(Weights::default());
-    }
-    let source = add(file, &mut application.sources)?;
+/// Frequencies from the `[mix]` of the workload, scaled so that their mean is 1, as `weir analyze` takes them.
+fn weights(application: &mut Application, name: String, text: String) -> Result<Weights, Error> {
+    let source = application.sources.add(name, text);
     let frequencies = Workload::frequencies(application, source)
         .map_err(|wrong| Error::of(&application.sources, &wrong))?;
     let unit = frequencies.iter().sum::<f64>() / frequencies.len().max(1) as f64;

@@ -12,6 +12,6 @@ mod refusals;
 pub mod statements;
 pub mod value;
 
-pub use folder::{Error, read_application};
+pub use folder::{Error, application_of, read_application};
 pub use local_rows::{LocalRows, LocalTable};
 pub use plan::{Bound, CapturedTable, NamedRow, Operation, Parameter, Plan, Sequence};

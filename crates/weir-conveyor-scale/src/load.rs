@@ -101,6 +101,14 @@ impl Outcome {
         &self.latency[class as usize]
     }
 
+    /// Latencies of all classes together, in microseconds.
+    pub fn all(&self) -> Histogram<u64> {
+        let (first, others) = self.latency.split_first().expect("there are four classes");
+        let mut all = first.clone();
+        others.iter().for_each(|each| all.add(each).expect("all histograms have the same bounds"));
+        all
+    }
+
     /// Mean latency of all operations in milliseconds.
     pub fn mean_ms(&self) -> f64 {
         let sum: f64 = self.latency.iter().map(|each| each.mean() * each.len() as f64).sum();

@@ -6,8 +6,10 @@
 mod advice;
 mod beside;
 mod calls;
+mod conveyor;
 mod jdbc;
 mod keys;
+mod ordered;
 mod pgbench;
 mod rows;
 mod servers;
@@ -49,7 +51,7 @@ struct BenchReport {
 }
 
 /// One run; repetitions of the same label are separate entries.
-#[derive(Serialize)]
+#[derive(Default, Serialize)]
 struct BenchRun {
     label: String,
     protocol: String,
@@ -57,13 +59,21 @@ struct BenchRun {
     /// Committed calls a second.
     throughput: f64,
     /// Committed calls a second of each transaction.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     by_transaction: BTreeMap<String, f64>,
     aborted_share: f64,
     latency_us: Latency,
     /// Which repetition this was, from 1.
     rounds: u32,
-    /// Every invariant held after the run.
-    holds: bool,
+    /// Every invariant held after the run; none if that was not looked at.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    holds: Option<bool>,
+    /// The check of answers and values, in words.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    check: Option<String>,
+    /// Share, median and 99th percentile in milliseconds of each class of operations.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    classes: BTreeMap<&'static str, [f64; 3]>,
     #[serde(skip_serializing_if = "Option::is_none")]
     memory: Option<weir_server::report::Memory>,
     /// Rounds of messages of a read and of a write, on average.
@@ -130,11 +140,12 @@ struct Variant {
 }
 
 pub fn execute(arguments: &BenchArguments) -> Result<(), Failure> {
-    if workbench::is_meant(arguments) {
+    let compares_here = ordered::is_meant(arguments) || conveyor::is_meant(arguments);
+    if !compares_here && workbench::is_meant(arguments) {
         return workbench::execute(arguments);
     }
-    workbench::refuse_elsewhere(arguments)?;
-    if side_by_side::is_meant(arguments) {
+    workbench::refuse_elsewhere(arguments, compares_here)?;
+    if !compares_here && side_by_side::is_meant(arguments) {
         return side_by_side::execute(arguments);
     }
     if arguments.count.is_some() {
@@ -144,39 +155,15 @@ pub fn execute(arguments: &BenchArguments) -> Result<(), Failure> {
         )));
     }
     let variants = variants(arguments)?;
-    let mut application = match arguments.workload.as_str() {
-        "ycsb" => None,
-        other if arguments.simulate.is_some() || arguments.processes.is_some() => {
-            let how = if arguments.simulate.is_some() { "--simulate" } else { "--processes" };
-            return Err(Failure::input(format!(
-                "weir bench: error: {how} is not for `{other}`\nhint: the workloads for it are: ycsb"
-            )));
-        }
-        _ => Some(Application::of(arguments)?),
-    };
+    let mut work = Work::of(arguments)?;
     // Errors are reported before the first run.
-    for variant in &variants {
-        match &mut application {
-            None => {
-                ycsb(arguments, variant)?;
-            }
-            Some(application) => {
-                run::protocol(&variant.protocol)?;
-                application.workload(variant)?;
-            }
-        }
-    }
+    variants.iter().try_for_each(|variant| work.check(arguments, variant))?;
     let mut runs = Vec::new();
-    let repeat = arguments.repeat.unwrap_or(1);
+    let repeat = arguments.repeat.unwrap_or(work.repeat());
     for round in 1..=repeat {
         for variant in &variants {
             print_remark(&format!("weir: {} ({round} of {})", variant.label, repeat));
-            runs.push(match &mut application {
-                None => ycsb_run(arguments, variant, round)?,
-                Some(application) => {
-                    bench_run(variant, round, &application.run(&arguments.cluster, variant)?)
-                }
-            });
+            runs.push(work.run(arguments, variant, round)?);
         }
     }
     let report = BenchReport {
@@ -190,14 +177,81 @@ pub fn execute(arguments: &BenchArguments) -> Result<(), Failure> {
         Format::Json => print_json(&report),
         Format::Text => print(&text(&report)),
     }
-    if report.runs.iter().all(|run| run.holds || run.protocol == "none") {
+    if report.runs.iter().all(|run| run.holds != Some(false) || run.protocol == "none") {
         Ok(())
     } else {
         Err(Failure::Check(None))
     }
 }
 
-/// The measured application, unless it is YCSB.
+/// The way in which a workload is measured.
+enum Work {
+    /// YCSB, over items.
+    Items,
+    Application(Box<Application>),
+    /// Under the protocols of eris.txt.
+    Ordered,
+    /// On PostgreSQL servers with and without agents.
+    Conveyor,
+}
+
+impl Work {
+    fn of(arguments: &BenchArguments) -> Result<Work, Failure> {
+        if arguments.workload == "ycsb" {
+            return Ok(Work::Items);
+        }
+        if arguments.simulate.is_some() || arguments.processes.is_some() {
+            let how = if arguments.simulate.is_some() { "--simulate" } else { "--processes" };
+            return Err(Failure::input(format!(
+                "weir bench: error: {how} is not for `{}`\nhint: the workloads for it are: ycsb",
+                arguments.workload
+            )));
+        }
+        match (ordered::is_meant(arguments), conveyor::is_meant(arguments)) {
+            (true, _) => Ok(Work::Ordered),
+            (_, true) => Ok(Work::Conveyor),
+            _ => Application::of(arguments).map(Box::new).map(Work::Application),
+        }
+    }
+
+    fn check(&mut self, arguments: &BenchArguments, variant: &Variant) -> Result<(), Failure> {
+        match self {
+            Work::Items => ycsb(arguments, variant).map(drop),
+            Work::Application(application) => {
+                run::protocol(&variant.protocol)?;
+                application.workload(variant).map(drop)
+            }
+            Work::Ordered => ordered::check(arguments, variant),
+            Work::Conveyor => conveyor::check(arguments, variant),
+        }
+    }
+
+    fn run(
+        &mut self,
+        arguments: &BenchArguments,
+        variant: &Variant,
+        round: u32,
+    ) -> Result<BenchRun, Failure> {
+        match self {
+            Work::Items => ycsb_run(arguments, variant, round),
+            Work::Application(application) => {
+                Ok(bench_run(variant, round, &application.run(&arguments.cluster, variant)?))
+            }
+            Work::Ordered => ordered::run(arguments, variant, round),
+            Work::Conveyor => conveyor::run(arguments, variant, round),
+        }
+    }
+
+    /// Repetitions, if their number is not given.
+    fn repeat(&self) -> u32 {
+        match self {
+            Work::Items | Work::Application(_) | Work::Ordered => 1,
+            Work::Conveyor => conveyor::REPEAT,
+        }
+    }
+}
+
+/// An application that is run by this process or on a cluster.
 struct Application {
     loaded: Loaded,
     /// Name and text of its workload.toml.
@@ -212,9 +266,10 @@ impl Application {
         }
         Err(Failure::input(format!(
             "weir bench: error: `{name}` is neither a workload that Weir ships nor a directory\n\
-             hint: the workloads are: {}, ycsb, {}, {}",
+             hint: the workloads are: {}, ycsb, {}, {}, {}",
             input::SHIPPED.join(", "),
             workbench::names(),
+            conveyor::MICRO,
             side_by_side::names()
         )))
     }
@@ -280,6 +335,10 @@ fn variants(arguments: &BenchArguments) -> Result<Vec<Variant>, Failure> {
 
 /// Where the workload runs: a name, the protocol there, and its cluster if that is not this process.
 fn places(arguments: &BenchArguments) -> Result<Vec<(String, String, Option<ClusterFile>)>, Failure> {
+    if conveyor::is_meant(arguments) {
+        let targets = conveyor::targets(arguments).into_iter();
+        return Ok(targets.map(|name| (name.clone(), name, None)).collect());
+    }
     if arguments.target.is_empty() {
         let default = match arguments.processes {
             Some(_) => &["ramp-fast", "ramp-small", "ramp-hybrid"][..],
@@ -313,12 +372,9 @@ fn bench_run(variant: &Variant, round: u32, report: &RunReport) -> BenchRun {
         aborted_share: report.aborted_total() as f64 / calls as f64,
         latency_us: report.latency_us.clone(),
         rounds: round,
-        holds: report.is_good(),
+        holds: Some(report.is_good()),
         memory: report.memory,
-        read_rounds: None,
-        write_rounds: None,
-        metadata_bytes_per_read: None,
-        simulated: None,
+        ..BenchRun::default()
     }
 }
 
@@ -389,12 +445,12 @@ fn ycsb_run(arguments: &BenchArguments, variant: &Variant, round: u32) -> Result
         aborted_share: outcome.aborted as f64 / all as f64,
         latency_us: outcome.latency,
         rounds: round,
-        holds: true,
-        memory: None,
+        holds: Some(true),
         read_rounds: Some(outcome.read_rounds),
         write_rounds: Some(outcome.write_rounds),
         metadata_bytes_per_read: Some(outcome.metadata_bytes_per_read),
         simulated,
+        ..BenchRun::default()
     })
 }
 
@@ -519,15 +575,11 @@ fn text(report: &BenchReport) -> String {
                 Cell::new(format!("{:.2}%", 100.0 * run.aborted_share)),
                 Cell::new(duration(run.latency_us.p50)),
                 Cell::new(duration(run.latency_us.p99)),
-                Cell::new(match (run.read_rounds, run.write_rounds, run.holds) {
-                    (Some(reads), Some(writes), _) => format!("{reads:.2} / {writes:.2}"),
-                    (_, _, true) => "hold".to_owned(),
-                    (_, _, false) => "violated".to_owned(),
-                }),
+                Cell::new(last_cell(run)),
             ]
         })
         .collect();
-    let last = if report.workload == "ycsb" { "Rounds of reads / writes" } else { "Invariants" };
+    let last = report.runs.first().map_or("", last_header);
     let header = ["Run", "Round", "Committed a second", "Aborted", "p50", "p99", last];
     let mut text =
         format!("\n{}\n\n{}\n", styled(STRONG, &report.workload), table(&header, &[1, 2, 3, 4, 5], rows));
@@ -544,6 +596,36 @@ fn text(report: &BenchReport) -> String {
         text.push_str(&format!("Simulated servers on a {network}, charged with what steps take on {of}\n"));
     }
     text + &ratio_lines(&report.ratios)
+}
+
+/// Heading of a run's last column.
+fn last_header(run: &BenchRun) -> &'static str {
+    match run {
+        BenchRun { read_rounds: Some(_), .. } => "Rounds of reads / writes",
+        BenchRun { check: Some(_), .. } => "Check",
+        BenchRun { classes, .. } if !classes.is_empty() => "Class: share, p50, p99",
+        _ => "Invariants",
+    }
+}
+
+fn last_cell(run: &BenchRun) -> String {
+    if let (Some(reads), Some(writes)) = (run.read_rounds, run.write_rounds) {
+        return format!("{reads:.2} / {writes:.2}");
+    }
+    if let Some(check) = &run.check {
+        return check.clone();
+    }
+    if !run.classes.is_empty() {
+        let class = |(name, [share, p50, p99]): (&&str, &[f64; 3])| {
+            format!("{name}: {:.0}%, {}, {}", 100.0 * share, duration(1e3 * p50), duration(1e3 * p99))
+        };
+        return run.classes.iter().map(class).collect::<Vec<_>>().join("\n");
+    }
+    match run.holds {
+        Some(true) => "hold".to_owned(),
+        Some(false) => "violated".to_owned(),
+        None => String::new(),
+    }
 }
 
 fn ratio_lines(ratios: &[Ratio]) -> String {

@@ -275,13 +275,16 @@ pub struct BenchArguments {
     #[command(flatten)]
     pub cluster: ClusterArguments,
     /// Protocols to compare, each in turn; `none` keeps the counters and drops atomic visibility, ramp-hybrid:BITS:HASHES (ycsb) has
-    /// another Bloom filter than ramp-hybrid:256:4 [default: ramp-fast,none; with --processes ramp-fast,ramp-small,ramp-hybrid]
+    /// another Bloom filter than ramp-hybrid:256:4. Of ycsb-t and tpcc also those of eris.txt: ordered, ordered-global, lock-store,
+    /// granola, tapir, nt-ur [default: ramp-fast,none; with --processes ramp-fast,ramp-small,ramp-hybrid]
     #[arg(long, value_name = "A,B,…", value_delimiter = ',')]
     pub protocol: Vec<String>,
     /// What to compare instead, each in turn; ratios are of the first server to each other one. Servers that are started for it:
     /// weir: (this program), postgres, baseline:PROGRAM (an earlier Weir). For ycsb clusters that run: weir:FILE with its cluster
     /// file, which says the protocol. By SQL also mariadb and sqlite: (a file of its own), sqlite:FILE, and servers that run:
-    /// weir://USER@HOST:PORT/DATABASE, postgres://…, mysql://…, in which tables are made and dropped
+    /// weir://USER@HOST:PORT/DATABASE, postgres://…, mysql://…, in which tables are made and dropped. Of tpcw, rubis and
+    /// conveyor-micro also several PostgreSQL servers: conveyor:N with agents of `weir conveyor`, 2pc:N with two-phase commit,
+    /// readonly:N with writes at one of them
     #[arg(long, value_name = "URL,URL,…", value_delimiter = ',', conflicts_with = "protocol")]
     pub target: Vec<String>,
     /// Of an application on servers: only the calls of this procedure count
@@ -299,7 +302,7 @@ pub struct BenchArguments {
     #[arg(long, value_name = "NAME=V1,V2,…", value_parser = name_and_values)]
     pub sweep: Option<(String, Vec<String>)>,
     /// How often each of the runs is repeated, interleaved; a ratio is the median over the repetitions [default: 1; 10 on servers, 3 of
-    /// a workload by SQL]
+    /// a workload by SQL and of several PostgreSQL servers]
     #[arg(
         long,
         value_name = "N",

@@ -33,6 +33,7 @@ mod processes {
     mod calls_over_network;
     mod catalogs;
     mod client_calls;
+    mod compared_protocols;
     mod connections;
     mod conveyor;
     mod copy_conversations;

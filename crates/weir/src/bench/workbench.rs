@@ -63,8 +63,8 @@ pub fn is_meant(arguments: &BenchArguments) -> bool {
     arguments.trace.is_some() || is_by_sql
 }
 
-/// Options of this way of measuring that another one was given.
-pub fn refuse_elsewhere(arguments: &BenchArguments) -> Result<(), Failure> {
+/// Options of this way of measuring that another one was given. `compares_here`: by the protocols or the targets, not by the workload.
+pub fn refuse_elsewhere(arguments: &BenchArguments, compares_here: bool) -> Result<(), Failure> {
     let given = [
         (arguments.isolation.is_some(), "--isolation"),
         (arguments.way.is_some(), "--way"),
@@ -78,6 +78,13 @@ pub fn refuse_elsewhere(arguments: &BenchArguments) -> Result<(), Failure> {
     ];
     match given.iter().find(|(is_given, _)| *is_given) {
         None => Ok(()),
+        Some((_, option)) if compares_here => {
+            let hint = "it is for a workload by SQL: leave --protocol away, and targets of several servers";
+            Err(input(
+                arguments,
+                &Wrong::new(format!("{option} is not for these protocols or targets"), hint),
+            ))
+        }
         Some((_, option)) => {
             let hint = format!(
                 "it is for {}, for ycsb with --target of servers, and for tpcc with --way statements",

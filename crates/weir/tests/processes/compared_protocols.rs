@@ -1,0 +1,85 @@
+//! `weir bench` of workloads by the protocols of eris.txt, and on several PostgreSQL servers with and without agents of `weir conveyor`.
+
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+fn bench(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_weir")).arg("bench").args(arguments).output().expect("weir runs")
+}
+
+/// The runs of a report.
+fn runs(arguments: &[&str]) -> Vec<Value> {
+    let short = ["--format", "json", "--repeat", "1", "--seconds", "0.3", "--clients", "6"];
+    let output = bench(&[arguments, &short].concat());
+    assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    let mut report: Value = serde_json::from_slice(&output.stdout).expect("one document");
+    let Value::Array(runs) = report["runs"].take() else { panic!("{report}") };
+    assert_eq!(report["ratios"].as_array().map_or(0, Vec::len), runs.len() - 1);
+    runs
+}
+
+#[test]
+fn protocols_of_eris_run_and_are_checked() {
+    let protocols = ["ordered", "lock-store", "granola", "tapir", "nt-ur"];
+    for workload in [
+        &["ycsb-t", "--set", "kind=mrmw,keys=100,distributed=0.5,replicas=3"][..],
+        &["tpcc", "--shards", "2", "--set", "warehouses=2,customers=20,items=60"],
+    ] {
+        let runs = runs(&[workload, &["--protocol", &protocols.join(",")]].concat());
+        assert_eq!(runs.len(), protocols.len());
+        for (run, protocol) in runs.iter().zip(protocols) {
+            assert_eq!((run["label"].as_str(), run["protocol"].as_str()), (Some(protocol), Some(protocol)));
+            assert_eq!(run["holds"], true);
+            let check = run["check"].as_str().expect("it is told");
+            assert_eq!(check.contains("agree"), protocol != "nt-ur", "{check}");
+        }
+    }
+}
+
+#[test]
+fn a_belt_runs_beside_what_it_is_compared_with() {
+    let targets = ["conveyor:2", "readonly:2", "2pc:2", "postgres"];
+    let runs = runs(&["conveyor-micro", "--target", &targets.join(",")]);
+    assert_eq!(runs.len(), targets.len());
+    for (run, target) in runs.iter().zip(targets) {
+        assert_eq!(run["label"], target);
+        let servers = if target == "postgres" { 1 } else { 2 };
+        assert_eq!(
+            (&run["parameters"]["servers"], &run["parameters"]["clients"]),
+            (&servers.into(), &6.into())
+        );
+        // It has no invariants that were looked at.
+        assert_eq!(run.get("holds"), None);
+        let classes = run["classes"].as_object().expect("operations have classes");
+        let shares: f64 = classes.values().filter_map(|class| class[0].as_f64()).sum();
+        assert!(classes.is_empty() || (shares - 1.0).abs() < 1e-9, "{run}");
+    }
+}
+
+#[test]
+fn what_cannot_be_compared_is_told_before_the_first_run() {
+    for (arguments, what) in [
+        (
+            &["ycsb-t", "--protocol", "ramp-fast"][..],
+            "nt-ur, ordered, ordered-global, lock-store, granola, tapir",
+        ),
+        (&["tpcc", "--protocol", "ordered,ramp-fast"], "`ramp-fast` does not run beside"),
+        (&["ycsb-t", "--protocol", "ordered", "--set", "keys=2"], "keys is a whole number from 3"),
+        (&["ycsb-t", "--protocol", "ordered", "--set", "mix=1"], "its settings are: kind, keys, distributed"),
+        (&["ycsb-t", "--protocol", "ordered", "--shards", "65"], "--shards 64 or fewer"),
+        (&["ycsb-t", "--protocol", "ordered", "--advise"], "leave --protocol away"),
+        (&["tpcc", "--protocol", "ordered", "--transactions", "9"], "--seconds S"),
+        (&["tpcw", "--target", "conveyor:0"], "1 to 16 servers"),
+        (&["tpcw", "--target", "conveyor:2,weir:"], "`weir:` is no target beside those of several servers"),
+        (&["tpcw", "--target", "conveyor:2", "--set", "mix=1"], "the names are items, customers, carts"),
+        (&["tpcw", "--target", "conveyor:2", "--shards", "2"], "a target says how many servers it has"),
+        (&["tpcw", "--target", "conveyor:2", "--isolation", "serializable"], "--isolation is not for these"),
+        (&["smallbank", "--target", "2pc:2"], "the workloads for it are: tpcw, rubis, conveyor-micro"),
+    ] {
+        let output = bench(arguments);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {said}");
+        assert!(said.contains(what), "{arguments:?}: {said}");
+    }
+}
