@@ -7,6 +7,7 @@ mod advice;
 mod beside;
 mod calls;
 mod conveyor;
+mod items;
 mod jdbc;
 mod keys;
 mod ordered;
@@ -23,9 +24,7 @@ use std::path::{Path, PathBuf};
 use comfy_table::Cell;
 use serde::Serialize;
 use serde_json::Value;
-use weir_bench::processes::{Processes, on_nodes};
-use weir_bench::scale::{self, Load, Network, Prices, Servers, World};
-use weir_bench::ycsb::{self as items, Ycsb};
+use weir_bench::scale::{Network, Prices};
 use weir_bench::{Spread, Workload};
 use weir_cat_bench::workbench::Range;
 use weir_client::ClusterFile;
@@ -86,21 +85,7 @@ struct BenchRun {
     metadata_bytes_per_read: Option<f64>,
     /// These servers do not exist.
     #[serde(skip_serializing_if = "Option::is_none")]
-    simulated: Option<Simulated>,
-}
-
-/// Parameters of a simulation, and the origin of its prices.
-#[derive(Serialize)]
-struct Simulated {
-    network: &'static str,
-    servers: u16,
-    cores: u16,
-    clients: u32,
-    seconds: f64,
-    prices_of: String,
-    busy: f64,
-    messages_per_batch: f64,
-    megabytes_per_second: f64,
+    simulated: Option<items::Simulated>,
 }
 
 /// Distance of a protocol from linear scaling.
@@ -149,10 +134,8 @@ pub fn execute(arguments: &BenchArguments) -> Result<(), Failure> {
         return side_by_side::execute(arguments);
     }
     if arguments.count.is_some() {
-        return Err(Failure::input(format!(
-            "weir bench {}: error: --count is for an application on servers\nhint: add --target weir:,postgres",
-            arguments.workload
-        )));
+        let what = "--count is for an application on servers";
+        return Err(wrong(arguments, what, "add --target weir:,postgres"));
     }
     let variants = variants(arguments)?;
     let mut work = Work::of(arguments)?;
@@ -216,7 +199,7 @@ impl Work {
 
     fn check(&mut self, arguments: &BenchArguments, variant: &Variant) -> Result<(), Failure> {
         match self {
-            Work::Items => ycsb(arguments, variant).map(drop),
+            Work::Items => items::check(arguments, variant),
             Work::Application(application) => {
                 run::protocol(&variant.protocol)?;
                 application.workload(variant).map(drop)
@@ -233,7 +216,7 @@ impl Work {
         round: u32,
     ) -> Result<BenchRun, Failure> {
         match self {
-            Work::Items => ycsb_run(arguments, variant, round),
+            Work::Items => items::run_once(arguments, variant, round),
             Work::Application(application) => {
                 Ok(bench_run(variant, round, &application.run(&arguments.cluster, variant)?))
             }
@@ -307,7 +290,7 @@ fn variants(arguments: &BenchArguments) -> Result<Vec<Variant>, Failure> {
         Some((name, values)) => values.iter().map(|value| Some((name.clone(), value.clone()))).collect(),
         None => vec![None],
     };
-    let servers = match network(arguments)? {
+    let servers = match items::network(arguments)? {
         Some(network) => arguments.servers.iter().map(|count| Some((*count, network))).collect(),
         None => vec![None],
     };
@@ -378,24 +361,14 @@ fn bench_run(variant: &Variant, round: u32, report: &RunReport) -> BenchRun {
     }
 }
 
-/// The workload and the protocol of one run of YCSB.
-fn ycsb(arguments: &BenchArguments, variant: &Variant) -> Result<(Ycsb, items::Protocol), Failure> {
-    let cluster = &arguments.cluster;
-    let mut workload = Ycsb { shards: cluster.shards(), seed: cluster.seed, ..Ycsb::default() };
-    workload.clients = cluster.clients.unwrap_or(workload.clients);
-    workload.limit = run::limit(cluster);
-    for (name, value) in &variant.settings {
-        workload.set(name, value).map_err(ycsb_input)?;
-    }
-    workload.check().map_err(ycsb_input)?;
-    if variant.target.is_none() {
-        workload.check_memory(variant.processes.is_some()).map_err(ycsb_input)?;
-    }
-    let protocol = items::Protocol::by_name(&variant.protocol).map_err(ycsb_input)?;
-    if variant.processes.is_some() {
-        on_nodes(protocol).map_err(ycsb_input)?;
-    }
-    Ok((workload, protocol))
+/// A wrong argument: what is wrong, and what would be right.
+fn wrong(arguments: &BenchArguments, what: &str, hint: &str) -> Failure {
+    Failure::input(format!("weir bench {}: error: {what}\nhint: {hint}", arguments.workload))
+}
+
+/// A measurement that has gone wrong.
+fn failed(arguments: &BenchArguments, why: &str) -> Failure {
+    Failure::Check(Some(format!("weir bench {}: error: {why}", arguments.workload)))
 }
 
 /// This program, which is started for the nodes.
@@ -405,85 +378,6 @@ pub fn this_program() -> Result<PathBuf, Failure> {
             "weir: error: this program does not know where it is: {error}\nhint: start the nodes with `weir serve`"
         ))
     })
-}
-
-/// Wrong, and what would be right.
-fn ycsb_input((message, hint): (String, String)) -> Failure {
-    Failure::input(format!("weir bench ycsb: error: {message}\nhint: {hint}"))
-}
-
-fn ycsb_run(arguments: &BenchArguments, variant: &Variant, round: u32) -> Result<BenchRun, Failure> {
-    let (workload, protocol) = ycsb(arguments, variant)?;
-    let (outcome, simulated) = match (variant.servers, variant.processes, &variant.target) {
-        (_, Some(shards), _) => {
-            let nodes = Processes::start(&this_program()?, shards, protocol).map_err(ycsb_input)?;
-            (workload.run_at(&nodes.cluster).map_err(ycsb_input)?, None)
-        }
-        (Some((count, network)), ..) => {
-            let servers = servers(arguments, count, network);
-            let prices = prices(arguments.prices.as_deref())?;
-            let (outcome, load) = scale::ycsb(&workload, protocol, servers, &prices).map_err(ycsb_input)?;
-            (outcome, Some(simulated(servers, load, &prices)))
-        }
-        (_, _, Some(cluster)) => (workload.run_at(cluster).map_err(ycsb_input)?, None),
-        _ => (workload.run(protocol).map_err(ycsb_input)?, None),
-    };
-    let parameters = workload.settings().into_iter().map(|(name, value)| {
-        let value = value.parse::<serde_json::Number>().map_or(Value::String(value), Value::Number);
-        (name.to_owned(), value)
-    });
-    let per_second = |count: u64| count as f64 / outcome.seconds;
-    let all = (outcome.aborted + outcome.reads + outcome.writes).max(1);
-    let by_transaction =
-        [("read".to_owned(), per_second(outcome.reads)), ("write".to_owned(), per_second(outcome.writes))];
-    Ok(BenchRun {
-        label: variant.label.clone(),
-        protocol: protocol.name().to_owned(),
-        parameters: parameters.collect(),
-        throughput: outcome.throughput,
-        by_transaction: by_transaction.into(),
-        aborted_share: outcome.aborted as f64 / all as f64,
-        latency_us: outcome.latency,
-        rounds: round,
-        holds: Some(true),
-        read_rounds: Some(outcome.read_rounds),
-        write_rounds: Some(outcome.write_rounds),
-        metadata_bytes_per_read: Some(outcome.metadata_bytes_per_read),
-        simulated,
-        ..BenchRun::default()
-    })
-}
-
-/// Network between simulated servers.
-fn network(arguments: &BenchArguments) -> Result<Option<Network>, Failure> {
-    let Some(file) = &arguments.round_trips else { return Ok(arguments.simulate) };
-    let complain = |what: String| {
-        Failure::input(format!(
-            "{}: error: {what}\nhint: a line for each region: its name, then the milliseconds of a round trip to each region on \
-             the lines below",
-            file.display()
-        ))
-    };
-    if !matches!(arguments.simulate, Some(Network::Wan(_))) {
-        return Err(complain("round trips between regions are for --simulate wan".to_owned()));
-    }
-    // Once for the life of the program.
-    let world = World::parse(&input::read_text(file)?).map_err(complain)?;
-    Ok(Some(Network::Wan(Box::leak(Box::new(world)))))
-}
-
-/// By default as many clients as the paper has for each server (ramp.txt §5.1), and so long that each of them runs
-/// several transactions.
-fn servers(arguments: &BenchArguments, servers: u16, network: Network) -> Servers {
-    let seconds = if network == Network::Lan { 0.05 } else { 1.0 };
-    Servers {
-        servers,
-        cores: arguments.cores,
-        clients: arguments.cluster.clients.unwrap_or(1_000),
-        network,
-        seconds: arguments.cluster.seconds.unwrap_or(seconds),
-        seed: arguments.cluster.seed,
-    }
 }
 
 /// From that file, or those that the program was built with.
@@ -496,20 +390,6 @@ pub fn prices(file: Option<&Path>) -> Result<Prices, Failure> {
                 "{path}: error: {error}\nhint: `weir calibrate --out {path}` writes such a file"
             ))
         }),
-    }
-}
-
-fn simulated(servers: Servers, load: Load, prices: &Prices) -> Simulated {
-    Simulated {
-        network: servers.network.name(),
-        servers: servers.servers,
-        cores: servers.cores,
-        clients: servers.clients,
-        seconds: servers.seconds,
-        prices_of: format!("{}, {}", prices.machine, prices.date),
-        busy: load.busy,
-        messages_per_batch: load.messages_per_batch,
-        megabytes_per_second: load.bytes_per_second / 1e6,
     }
 }
 

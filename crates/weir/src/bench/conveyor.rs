@@ -12,7 +12,7 @@ use weir_conveyor_bench::target::{Deployment, Target};
 use weir_server::report::Latency;
 
 use super::servers::postgres_programs;
-use super::{BenchRun, Variant};
+use super::{BenchRun, Variant, failed, wrong};
 use crate::cli::BenchArguments;
 use crate::output::Failure;
 
@@ -50,7 +50,7 @@ pub fn check(arguments: &BenchArguments, variant: &Variant) -> Result<(), Failur
         (arguments.cluster.transactions.is_some(), "--transactions", "say how long each run is: --seconds S"),
     ];
     if let Some((_, option, hint)) = refused.iter().find(|(is_given, ..)| *is_given) {
-        return Err(input(arguments, &format!("{option} is not for these targets"), hint));
+        return Err(wrong(arguments, &format!("{option} is not for these targets"), hint));
     }
     target(arguments, variant)?;
     bench(arguments, variant)?;
@@ -72,10 +72,7 @@ pub fn run(arguments: &BenchArguments, variant: &Variant, round: u32) -> Result<
     };
     let figures = Deployment::start(&bench, target)
         .and_then(|deployment| run_clients(&bench, &deployment, settings))
-        .map_err(|why| {
-            let workload = &arguments.workload;
-            Failure::Check(Some(format!("weir bench {workload}: error: {}: {why}", variant.label)))
-        })?;
+        .map_err(|why| failed(arguments, &format!("{}: {why}", variant.label)))?;
     Ok(bench_run(variant, round, (&bench, target), &settings, &figures))
 }
 
@@ -119,14 +116,10 @@ fn latency(figures: &Figures) -> Latency {
     Latency { p50: at(0.5), p95: at(0.95), p99: at(0.99), max: all.max() as f64, histogram: Vec::new() }
 }
 
-fn input(arguments: &BenchArguments, what: &str, hint: &str) -> Failure {
-    Failure::input(format!("weir bench {}: error: {what}\nhint: {hint}", arguments.workload))
-}
-
 fn target(arguments: &BenchArguments, variant: &Variant) -> Result<Target, Failure> {
     variant.protocol.parse().map_err(|why: String| {
         let (what, hint) = why.split_once(": ").unwrap_or((&why, ""));
-        input(arguments, &format!("`{what}` is no target beside those of several servers"), hint)
+        wrong(arguments, &format!("`{what}` is no target beside those of several servers"), hint)
     })
 }
 
@@ -134,7 +127,7 @@ fn bench(arguments: &BenchArguments, variant: &Variant) -> Result<Bench, Failure
     let workload = arguments.workload.as_str();
     if !NAMES.contains(&workload) {
         let what = format!("{workload} does not run on {}", variant.label);
-        return Err(input(arguments, &what, &format!("the workloads for it are: {}", NAMES.join(", "))));
+        return Err(wrong(arguments, &what, &format!("the workloads for it are: {}", NAMES.join(", "))));
     }
     Bench::of(workload, &variant.settings)
         .map_err(|why| Failure::input(format!("weir bench {workload}: error: {why}")))

@@ -13,7 +13,7 @@ use weir_ordered_bench::run::{PROTOCOLS, run as run_protocol};
 use weir_ordered_bench::settings::{Settings, Until, Workload};
 use weir_server::report::Latency;
 
-use super::{BenchRun, Variant};
+use super::{BenchRun, Variant, failed};
 use crate::cli::BenchArguments;
 use crate::output::Failure;
 
@@ -49,10 +49,8 @@ pub fn check(arguments: &BenchArguments, variant: &Variant) -> Result<(), Failur
 pub fn run(arguments: &BenchArguments, variant: &Variant, round: u32) -> Result<BenchRun, Failure> {
     let mut settings = settings(arguments, variant).map_err(|wrong| input(arguments, &wrong))?;
     settings.seed += u64::from(round - 1);
-    let outcome = run_protocol(&variant.protocol, &settings).map_err(|error| {
-        let (workload, protocol) = (&arguments.workload, &variant.protocol);
-        Failure::Check(Some(format!("weir bench {workload}: error: {protocol}: {error}")))
-    })?;
+    let outcome = run_protocol(&variant.protocol, &settings)
+        .map_err(|error| failed(arguments, &format!("{}: {error}", variant.label)))?;
     Ok(bench_run(variant, round, outcome.report))
 }
 
@@ -82,7 +80,7 @@ fn bench_run(variant: &Variant, round: u32, report: Report) -> BenchRun {
 }
 
 fn input(arguments: &BenchArguments, wrong: &Wrong) -> Failure {
-    Failure::input(format!("weir bench {}: error: {}\nhint: {}", arguments.workload, wrong.what, wrong.hint))
+    super::wrong(arguments, &wrong.what, &wrong.hint)
 }
 
 fn settings(arguments: &BenchArguments, variant: &Variant) -> Result<Settings, Wrong> {

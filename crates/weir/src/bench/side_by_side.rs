@@ -20,7 +20,7 @@ use crate::bench::pgbench::{self, PROTOCOLS, Pgbench};
 use crate::bench::rows::{ManyRows, Way};
 use crate::bench::servers::{Server, Servers, Target, WeirOptions, failed, folder, postgres_programs};
 use crate::bench::transactions::{STATEMENTS_MIN, Transactions};
-use crate::bench::{Range, Ratio, ratio_lines};
+use crate::bench::{Range, Ratio, ratio_lines, wrong};
 use crate::cli::{BenchArguments, Format};
 use crate::output::{Failure, STRONG, print, print_json, print_remark, styled};
 use crate::report::{duration, grouped};
@@ -263,10 +263,6 @@ fn refuse_options(arguments: &BenchArguments) -> Result<(), Failure> {
             Err(wrong(arguments, &format!("{option} is not for {} on servers", arguments.workload), hint))
         }
     }
-}
-
-fn wrong(arguments: &BenchArguments, what: &str, hint: &str) -> Failure {
-    Failure::input(format!("weir bench {}: error: {what}\nhint: {hint}", arguments.workload))
 }
 
 fn targets(arguments: &BenchArguments) -> Result<Vec<Target>, Failure> {

@@ -15,7 +15,7 @@ use weir_server::progress::Progress;
 
 use crate::bench::advice::{self, Advice};
 use crate::bench::servers::postgres_programs;
-use crate::bench::{ratio_line, this_program};
+use crate::bench::{failed, ratio_line, this_program};
 use crate::cli::{BenchArguments, BenchWay, Format};
 use crate::input;
 use crate::output::{Failure, STRONG, print, print_json, print_remark, styled, write_file};
@@ -96,7 +96,7 @@ pub fn refuse_elsewhere(arguments: &BenchArguments, compares_here: bool) -> Resu
 }
 
 fn input(arguments: &BenchArguments, wrong: &Wrong) -> Failure {
-    Failure::input(format!("weir bench {}: error: {}\nhint: {}", arguments.workload, wrong.what, wrong.hint))
+    super::wrong(arguments, &wrong.what, &wrong.hint)
 }
 
 #[derive(Serialize)]
@@ -156,10 +156,6 @@ pub fn execute(arguments: &BenchArguments) -> Result<(), Failure> {
         .filter_map(|run| Some(format!("{} ({}): {}", run.label, run.rounds, run.violation.as_ref()?)))
         .collect();
     if violated.is_empty() { Ok(()) } else { Err(failed(arguments, &violated.join("\n"))) }
-}
-
-fn failed(arguments: &BenchArguments, why: &str) -> Failure {
-    Failure::Check(Some(format!("weir bench {}: error: {why}", arguments.workload)))
 }
 
 /// As it was typed.
