@@ -134,8 +134,31 @@ impl Tail {
         Ok(Tail { family, shape: short, scale_us: few.1 / slowest(family, short, few.0) })
     }
 
+    /// The tail with this median, which one message in a hundred exceeds by so much.
+    ///
+    /// # Errors
+    /// The two are no times, or the second is not the longer one.
+    pub fn of_quantiles(family: Family, median_us: f64, p99_us: f64) -> Result<Tail, String> {
+        let ratio = p99_us / median_us;
+        if !(median_us > 0.0 && ratio > 1.0 && ratio.is_finite()) {
+            return Err(format!("a 99th percentile of {p99_us} µs is not above a median of {median_us} µs"));
+        }
+        let shape = match family {
+            Family::Pareto => 50f64.ln() / ratio.ln(),
+            Family::LogNormal => ratio.ln() / -normal_quantile(0.01),
+        };
+        Ok(Tail { family, shape, scale_us: median_us / family.exceeded_by(0.5, shape) })
+    }
+
+    /// Delay of a message.
     pub fn pick_us(&self, chance: &mut Chance) -> f64 {
-        self.scale_us * self.family.exceeded_by(chance.share_above_zero(), self.shape)
+        self.pick_slowest_us(1, chance)
+    }
+
+    /// Delay of the slowest of so many messages, which takes as long to pick as that of one.
+    pub fn pick_slowest_us(&self, messages: u64, chance: &mut Chance) -> f64 {
+        let share = chance.share_above_zero();
+        self.scale_us * self.family.exceeded_by(exceeding(share, messages), self.shape)
     }
 
     /// Mean delay of the slowest of so many messages, by integration.
@@ -157,12 +180,15 @@ fn slowest(family: Family, shape: f64, messages: u64) -> f64 {
     let step = 1.0 / f64::from(STEPS);
     let at = |index: u32| {
         let place = (f64::from(index) + 0.5) * step;
-        let share = place.powi(POWER);
-        // The share of messages that are slower than the slowest is, in the luckiest `share` of cases.
-        let exceeding = -((-share).ln_1p() / messages.max(1) as f64).exp_m1();
-        family.exceeded_by(exceeding.max(f64::MIN_POSITIVE), shape) * f64::from(POWER) * place.powi(POWER - 1)
+        let exceeding = exceeding(place.powi(POWER), messages);
+        family.exceeded_by(exceeding, shape) * f64::from(POWER) * place.powi(POWER - 1)
     };
     (0..STEPS).map(at).sum::<f64>() * step
+}
+
+/// The share of messages that are slower than the slowest of some is, in the luckiest `share` of cases.
+fn exceeding(share: f64, messages: u64) -> f64 {
+    (-((-share).ln_1p() / messages.max(1) as f64).exp_m1()).max(f64::MIN_POSITIVE)
 }
 
 /// Acklam's rational approximation; its relative error is below 2e-9.
@@ -267,6 +293,21 @@ mod tests {
             let slow = tail.exceeded_by_us(0.1);
             let slower = (0..50_000).filter(|_| tail.pick_us(&mut chance) > slow).count();
             assert!((4_700..5_300).contains(&slower), "{slower}");
+            // The slowest of twenty exceeds it in 1 - 0.9^20 of the cases.
+            let slower = (0..50_000).filter(|_| tail.pick_slowest_us(20, &mut chance) > slow).count();
+            assert!((43_600..44_250).contains(&slower), "{slower}");
+        }
+    }
+
+    #[test]
+    fn a_tail_has_the_quantiles_that_it_was_made_of() {
+        for family in Family::ALL {
+            let tail = Tail::of_quantiles(family, 200.0, 3_000.0).expect("there is one");
+            assert!((tail.exceeded_by_us(0.5) - 200.0).abs() < 1e-6, "{tail:?}");
+            assert!((tail.exceeded_by_us(0.01) - 3_000.0).abs() < 1e-3, "{tail:?}");
+            for (median, p99) in [(0.0, 1.0), (2.0, 2.0), (2.0, f64::INFINITY), (f64::NAN, 1.0)] {
+                assert!(Tail::of_quantiles(family, median, p99).is_err());
+            }
         }
     }
 }

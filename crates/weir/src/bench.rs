@@ -6,6 +6,7 @@
 mod advice;
 mod beside;
 mod calls;
+mod commitment;
 mod conveyor;
 mod items;
 mod jdbc;
@@ -48,6 +49,9 @@ struct BenchReport {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     scaling: Vec<Scaling>,
 }
+
+/// Simulated servers, if their number is not given.
+const SIMULATED_SERVERS: u16 = 5;
 
 /// One run; repetitions of the same label are separate entries.
 #[derive(Default, Serialize)]
@@ -125,6 +129,17 @@ struct Variant {
 }
 
 pub fn execute(arguments: &BenchArguments) -> Result<(), Failure> {
+    if arguments.workload == commitment::NAME {
+        workbench::refuse_elsewhere(arguments, false)?;
+        return commitment::execute(arguments);
+    }
+    if !arguments.servers.is_empty() && arguments.simulate.is_none() {
+        return Err(wrong(
+            arguments,
+            "--servers is not for what runs",
+            "add --simulate lan or --simulate wan",
+        ));
+    }
     let compares_here = ordered::is_meant(arguments) || conveyor::is_meant(arguments);
     if !compares_here && workbench::is_meant(arguments) {
         return workbench::execute(arguments);
@@ -252,7 +267,7 @@ impl Application {
              hint: the workloads are: {}, ycsb, {}, {}, {}",
             input::SHIPPED.join(", "),
             workbench::names(),
-            conveyor::MICRO,
+            [conveyor::MICRO, commitment::NAME].join(", "),
             side_by_side::names()
         )))
     }
@@ -291,7 +306,11 @@ fn variants(arguments: &BenchArguments) -> Result<Vec<Variant>, Failure> {
         None => vec![None],
     };
     let servers = match items::network(arguments)? {
-        Some(network) => arguments.servers.iter().map(|count| Some((*count, network))).collect(),
+        Some(network) => {
+            let counts =
+                if arguments.servers.is_empty() { &[SIMULATED_SERVERS][..] } else { &arguments.servers };
+            counts.iter().map(|count| Some((*count, network))).collect()
+        }
         None => vec![None],
     };
     for (value, servers) in values.iter().flat_map(|value| servers.iter().map(move |count| (value, *count))) {

@@ -264,7 +264,9 @@ pub struct BenchArguments {
     /// row by pgbench, of a table with unique keys) with --set keys=1 and --set operation=insert, select, select-key, update or update-key;
     /// an application whose directory has a script
     /// PROCEDURE.pgbench with --set pgbench=PROCEDURE: pgbench is the client; an application's calls at SERIALIZABLE, repeated after
-    /// 40001, with --set isolation=serializable
+    /// 40001, with --set isolation=serializable. commitment (calculated): the most commits a second of one item if each takes an atomic
+    /// commitment; --servers, --protocol c-2pc or d-2pc, --simulate lan or wan, --round-trips, --set median_us=…,p99_us=… (delays of your
+    /// messages), --set delays=Pareto, --set regions=virginia+oregon
     #[arg(
         value_name = "WORKLOAD",
         required = false,
@@ -310,17 +312,16 @@ pub struct BenchArguments {
         allow_negative_numbers = true
     )]
     pub repeat: Option<u32>,
-    /// ycsb only: instead of running it, simulate servers (lan, or wan: in eight regions of the world), charged with what
-    /// steps were once measured to take. The seconds are of virtual time [default: 0.05, on a WAN 1]
+    /// Of ycsb: instead of running it, simulate servers (lan, or wan: in eight regions of the world), charged with what
+    /// steps were once measured to take. The seconds are of virtual time [default: 0.05, on a WAN 1]. Of commitment: one of the two
+    /// networks alone
     #[arg(long, value_name = "lan|wan", value_parser = network)]
     pub simulate: Option<Network>,
-    /// How many servers are simulated, each with as many --clients [default: 1000] and its own shards
+    /// How many servers are simulated, each with as many --clients [default: 1000] and its own shards [default: 5; of commitment 2 to 10]
     #[arg(
         long,
         value_name = "N,…",
         value_delimiter = ',',
-        requires = "simulate",
-        default_value = "5",
         value_parser = clap::value_parser!(u16).range(1..=2000)
     )]
     pub servers: Vec<u16>,

@@ -34,6 +34,7 @@ const TRUNCATE_ENTRIES: u64 = 100_000;
 pub fn is_meant(arguments: &BenchArguments) -> bool {
     let is_one = |name: &String| PROTOCOLS.contains(&name.as_str());
     match arguments.workload.as_str() {
+        _ if arguments.trace.is_some() => false,
         YCSB_T => !arguments.protocol.is_empty(),
         TPCC => arguments.protocol.iter().any(is_one),
         _ => false,

@@ -58,6 +58,26 @@ fn a_belt_runs_beside_what_it_is_compared_with() {
 }
 
 #[test]
+fn atomic_commitment_is_as_slow_as_its_messages() {
+    let commits = |arguments: &[&str]| -> Vec<f64> {
+        let output = bench(&[&["commitment", "--format", "json"], arguments].concat());
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let report: Value = serde_json::from_slice(&output.stdout).expect("one document");
+        let runs = report["runs"].as_array().expect("there are runs");
+        runs.iter().map(|run| run["throughput"].as_f64().expect("a number")).collect()
+    };
+    // Nine numbers of servers, two protocols, two networks.
+    assert_eq!(commits(&["--set", "commits=10"]).len(), 36);
+    let world = ["--simulate", "wan", "--servers", "2,4", "--set", "regions=virginia+oregon"];
+    let [centralized, same, decentralized, _] = commits(&world)[..] else { panic!("two by two") };
+    // 82.9 ms; two more servers in the same regions change nothing.
+    assert!((decentralized - 12.06).abs() < 0.01 && (centralized - 6.03).abs() < 0.01 && same == centralized);
+    let own = ["--simulate", "lan", "--servers", "2", "--protocol", "c-2pc", "--set"];
+    let slow = commits(&[&own[..], &["median_us=1000,p99_us=1001"]].concat())[0];
+    assert!((slow - 500.0).abs() < 1.0, "two delays of a millisecond: {slow}");
+}
+
+#[test]
 fn what_cannot_be_compared_is_told_before_the_first_run() {
     for (arguments, what) in [
         (
@@ -76,6 +96,13 @@ fn what_cannot_be_compared_is_told_before_the_first_run() {
         (&["tpcw", "--target", "conveyor:2", "--shards", "2"], "a target says how many servers it has"),
         (&["tpcw", "--target", "conveyor:2", "--isolation", "serializable"], "--isolation is not for these"),
         (&["smallbank", "--target", "2pc:2"], "the workloads for it are: tpcw, rubis, conveyor-micro"),
+        (&["commitment", "--protocol", "3pc"], "there are c-2pc, d-2pc"),
+        (&["commitment", "--set", "median_us=5"], "both or neither"),
+        (&["commitment", "--set", "delays=normal"], "delays is Pareto or log-normal"),
+        (&["commitment", "--set", "regions=virginia+mars"], "there is no region `mars`"),
+        (&["commitment", "--target", "postgres"], "--target is not for commitment"),
+        (&["commitment", "--advise"], "--advise is not for this workload"),
+        (&["ycsb", "--servers", "2"], "--simulate lan"),
     ] {
         let output = bench(arguments);
         let said = String::from_utf8_lossy(&output.stderr);
