@@ -22,7 +22,7 @@ use weir_observe::{Check, Page, Source};
 use weir_pg::wire::{
     Arrival, Expected, Frame, Incoming, Listening, Opened, Socket, Unreadable, fatal, not_let_in, open, scram,
 };
-use weir_pg::{Door, NotStarted};
+use weir_pg::{Contention, Door, NotStarted};
 
 use crate::admin::{self, DATABASE};
 use crate::figures::{count, read};
@@ -165,6 +165,10 @@ impl Source for FrontWatch {
         let Some(view) = self.0.executor.view() else { return Vec::new() };
         let wrong = view.applied.is_none().then(|| "the database does not answer".to_owned());
         vec![Check { part: "database".to_owned(), wrong }]
+    }
+
+    fn html(&self) -> Option<&'static str> {
+        Some(Contention::PAGE)
     }
 }
 

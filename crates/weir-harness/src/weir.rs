@@ -75,7 +75,7 @@ fn postgres_address(line: &str) -> Option<SocketAddr> {
 /// The address in the line that says where the metrics are.
 fn http_address(line: &str) -> Option<SocketAddr> {
     let (_, rest) = line.split_once("HTTP on ")?;
-    rest.strip_suffix(": /metrics and /health")?.parse().ok()
+    rest.split_once(": /metrics")?.0.parse().ok()
 }
 
 #[cfg(test)]
@@ -86,7 +86,7 @@ mod tests {
     fn the_address_is_in_its_line() {
         let line = "weir: PostgreSQL's protocol on 127.0.0.1:6630, database weir";
         assert_eq!(postgres_address(line), Some(([127, 0, 0, 1], 6630).into()));
-        let http = "weir: HTTP on 127.0.0.1:9: /metrics and /health";
+        let http = "weir: HTTP on 127.0.0.1:9: /metrics and /health, and a page at /";
         assert_eq!(http_address(http), Some(([127, 0, 0, 1], 9).into()));
         assert_eq!(postgres_address("weir: listening on 127.0.0.1:1; ^C ends it"), None);
     }

@@ -1,4 +1,4 @@
-//! `/metrics` and `/health`, by HTTP/1.1.
+//! `/metrics` and `/health`, by HTTP/1.1, and at `/` a page that shows them.
 
 use std::convert::Infallible;
 use std::net::{SocketAddr, TcpListener};
@@ -9,7 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::body::Incoming;
-use hyper::header::{ALLOW, CONTENT_TYPE, HeaderValue};
+use hyper::header::{ALLOW, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
@@ -132,6 +132,7 @@ async fn accept(listener: TcpListener, sources: Sources) {
 
 async fn answer(request: Request<Incoming>, sources: Sources) -> Result<Response<Full<Bytes>>, Infallible> {
     let answer: fn(&Sources) -> Answer = match request.uri().path() {
+        "/" => html,
         "/metrics" => metrics,
         "/health" => health,
         _ => return Ok(respond(not_found())),
@@ -150,6 +151,19 @@ type Answer = (StatusCode, &'static str, String);
 
 const TEXT: &str = "text/plain; charset=utf-8";
 const JSON: &str = "application/json";
+const HTML: &str = "text/html; charset=utf-8";
+
+/// What a page may load and ask for: its own text, and this listener.
+const POLICY: HeaderValue = HeaderValue::from_static(
+    "default-src 'none'; connect-src 'self'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; frame-ancestors 'none'",
+);
+
+fn html(sources: &Sources) -> Answer {
+    match sources.iter().find_map(|source| source.html()) {
+        Some(text) => (StatusCode::OK, HTML, text.to_owned()),
+        None => not_found(),
+    }
+}
 
 fn metrics(sources: &Sources) -> Answer {
     let mut page = Page::default();
@@ -176,7 +190,11 @@ fn health(sources: &Sources) -> Answer {
 }
 
 fn not_found() -> Answer {
-    (StatusCode::NOT_FOUND, TEXT, "there is /metrics and /health\n".to_owned())
+    (
+        StatusCode::NOT_FOUND,
+        TEXT,
+        "there is /metrics and /health, and of a server that clients speak to a page at /\n".to_owned(),
+    )
 }
 
 fn failed() -> Answer {
@@ -187,5 +205,6 @@ fn respond((status, kind, body): Answer) -> Response<Full<Bytes>> {
     let mut response = Response::new(Full::new(Bytes::from(body)));
     *response.status_mut() = status;
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+    response.headers_mut().insert(CONTENT_SECURITY_POLICY, POLICY);
     response
 }

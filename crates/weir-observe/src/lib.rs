@@ -15,6 +15,11 @@ pub use page::Page;
 pub trait Source: Send + Sync + 'static {
     fn tell(&self, page: &mut Page);
 
+    /// A page of HTML that shows its metrics, which the listener has at `/`; it may ask for nothing but this listener.
+    fn html(&self) -> Option<&'static str> {
+        None
+    }
+
     /// Parts that work, or not.
     fn health(&self) -> Vec<Check> {
         Vec::new()

@@ -542,7 +542,8 @@ pub struct ServeArguments {
     /// Most clients of PostgreSQL's protocol that may be connected at once. Further ones are refused with 53300
     #[arg(long, value_name = "NUMBER", requires = "listen", default_value_t = 10_000)]
     pub max_connections: usize,
-    /// Answer there by HTTP: /metrics for Prometheus, /health for whoever watches that it runs
+    /// Answer there by HTTP: /metrics for Prometheus, /health for whoever watches that it runs, and at / a page of
+    /// contention, aborts and throughput
     #[arg(long, value_name = "ADDRESS")]
     pub http: Option<SocketAddr>,
     /// How the log on standard error is written
@@ -603,7 +604,7 @@ pub struct ConveyorArguments {
     /// Pass everything to the server as it is, and report how the traffic would classify
     #[arg(long, conflicts_with = "check_config")]
     pub observe: bool,
-    /// Serve /metrics and /health over HTTP there
+    /// Serve /metrics, /health and a page of contention, aborts and throughput over HTTP there
     #[arg(long, value_name = "ADDRESS", conflicts_with = "check_config")]
     pub http: Option<SocketAddr>,
     /// Allow --http beyond loopback

@@ -35,7 +35,10 @@ pub fn execute(arguments: ConveyorArguments) -> Result<(), Failure> {
     let http = http.map(|settings| Http::open(&settings, sources)).transpose().map_err(unheard)?;
     let format = arguments.log_format;
     if let Some(http) = &http {
-        logging::remark(format, &format!("HTTP on {}: /metrics and /health", http.address()));
+        logging::remark(
+            format,
+            &format!("HTTP on {}: /metrics and /health, and a page at /", http.address()),
+        );
     }
     let address = running.front.address();
     logging::remark(

@@ -63,6 +63,9 @@ impl Default for Contention {
 }
 
 impl Contention {
+    /// Shows what [`Contention::tell`] tells, with throughput: of `weir serve`, and of `weir conveyor`.
+    pub const PAGE: &str = include_str!("page.html");
+
     pub fn new(sampling: Sampling) -> Contention {
         Contention {
             is_watched: AtomicBool::new(false),

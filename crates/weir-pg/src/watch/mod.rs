@@ -132,4 +132,8 @@ impl Source for Watch {
         front.kinds.tell(page);
         front.contention.tell(page);
     }
+
+    fn html(&self) -> Option<&'static str> {
+        Some(Contention::PAGE)
+    }
 }

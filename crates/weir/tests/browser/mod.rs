@@ -130,8 +130,13 @@ impl Browser {
 
     /// Loads a file, with what follows the `#` of its address.
     pub fn open(&mut self, file: &Path, hash: &str) {
+        self.visit(&format!("file://{}#{hash}", file.display()));
+    }
+
+    /// Loads an address.
+    pub fn visit(&mut self, address: &str) {
         // From a blank page, so that another hash is another load.
-        for address in ["about:blank".to_owned(), format!("file://{}#{hash}", file.display())] {
+        for address in ["about:blank", address] {
             let before = self.loads;
             self.call("Page.navigate", json!({"url": address}));
             while self.loads == before {

@@ -155,6 +155,7 @@ fn an_agent_starts_reloads_and_ends() {
     let metrics = ask(&http, "/metrics");
     assert!(metrics.contains("weir_conveyor_transactions_total{class=\"global\"} 1"), "{metrics}");
     assert!(ask(&http, "/health").contains("200 OK"));
+    assert!(ask(&http, "/").contains("<title>Weir: contention"));
     world.write("batch_max = 7\nlocal_max = 3\n");
     agent.signal("HUP");
     agent.says("the bounds were read anew");

@@ -6,6 +6,7 @@ use std::net::TcpStream;
 use std::process::Command;
 
 use crate::alone::Alone;
+use crate::browser::Browser;
 use crate::eventually::{eventually, until, until_locked};
 use postgres::{Client as Driver, NoTls};
 
@@ -134,7 +135,7 @@ fn health_is_told_and_other_things_are_not_there() {
         (status, body.as_str()),
         (200, "{\"status\":\"ok\",\"parts\":[{\"part\":\"shard 0\",\"status\":\"ok\"}]}\n")
     );
-    assert_eq!(ask(&address, "GET", "/").0, 404);
+    assert_eq!(ask(&address, "GET", "/nothing").0, 404);
     assert_eq!(ask(&address, "POST", "/metrics").0, 405);
     let (status, _, body) = ask(&address, "HEAD", "/metrics");
     assert_eq!((status, body.as_str()), (200, ""));
@@ -314,4 +315,42 @@ fn contention_is_measured_by_overlapping_transactions() {
     }
     one.execute("UPDATE t SET b = 3 WHERE a = currval('s')", &[]).unwrap();
     one.execute("DELETE FROM t WHERE a = $1 + lastval()", &[&9_i64]).unwrap();
+}
+
+#[test]
+fn contention_is_shown_on_a_page() {
+    let server = Alone::with(HTTP);
+    let address = http_of(&server);
+    let (status, head, _) = ask(&address, "GET", "/");
+    assert!(status == 200 && head.contains("content-type: text/html"), "{head}");
+    assert!(head.contains("content-security-policy: default-src 'none'; connect-src 'self'"), "{head}");
+    let mut browser = Browser::start();
+    let shown = |browser: &mut Browser, words: &str| {
+        // It reads the metrics every two seconds.
+        let text = format!(
+            "new Promise(done => {{ const look = () => document.body.innerText.includes({words:?}) \
+             ? done(document.body.innerText) : requestAnimationFrame(look); look(); }})"
+        );
+        browser.evaluate(&text).as_str().expect("a text").to_owned()
+    };
+    browser.visit(&format!("http://{address}/"));
+    assert!(shown(&mut browser, "No transaction was recorded yet.").contains("No row was recorded yet."));
+    let (mut one, mut other) = (driver(&server), driver(&server));
+    // A key that would be a script, if it were not text.
+    one.batch_execute("CREATE TABLE t (a text PRIMARY KEY, b int)").unwrap();
+    one.batch_execute("INSERT INTO t VALUES ('<script>throw 1</script>\\\"', 0), ('2', 0)").unwrap();
+    one.batch_execute("BEGIN; UPDATE t SET b = 1 WHERE a = '<script>throw 1</script>\\\"'").unwrap();
+    other.query("SELECT b FROM t WHERE a = '<script>throw 1</script>\\\"'", &[]).unwrap();
+    other.execute("UPDATE t SET b = 2 WHERE a = '2'", &[]).unwrap();
+    one.batch_execute("COMMIT").unwrap();
+    let text = shown(&mut browser, "<script>throw 1</script>");
+    for words in
+        ["transaction\tinteractive", "select\tread", "update\tmerge", "(1.000)", "(0.0%)", "t\t0.667\t2"]
+    {
+        assert!(text.contains(words), "{words} is not in {text}");
+    }
+    assert!(text.contains("<script>throw 1</script>\\\"\t2"), "{text}");
+    assert_eq!(browser.complaints, Vec::<String>::new());
+    drop(server);
+    assert!(shown(&mut browser, "The server does not answer").contains("select\tread"));
 }
