@@ -129,6 +129,10 @@ struct Variant {
 }
 
 pub fn execute(arguments: &BenchArguments) -> Result<(), Failure> {
+    if arguments.replicas.is_some() && !ordered::is_meant(arguments) {
+        let hint = "it is for the protocols of eris.txt: ycsb-t or tpcc with --protocol ordered";
+        return Err(wrong(arguments, "--replicas is not for what runs", hint));
+    }
     if arguments.workload == commitment::NAME {
         workbench::refuse_elsewhere(arguments, false)?;
         return commitment::execute(arguments);

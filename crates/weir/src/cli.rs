@@ -341,6 +341,14 @@ pub struct BenchArguments {
     /// What steps take on another machine, as `weir calibrate` wrote it
     #[arg(long, value_name = "FILE", requires = "simulate")]
     pub prices: Option<PathBuf>,
+    /// Of the protocols of eris.txt: replicas of each shard; nt-ur has one [default: 1]
+    #[arg(
+        long,
+        value_name = "N",
+        value_parser = clap::value_parser!(u16).range(1..=9),
+        allow_negative_numbers = true
+    )]
+    pub replicas: Option<u16>,
     /// Of a workload by SQL: start a server of Debian's packages as a further target (postgres, mariadb)
     #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
     pub start: Vec<String>,

@@ -106,7 +106,6 @@ fn settings(arguments: &BenchArguments, variant: &Variant) -> Result<Settings, W
         TPCC => tpcc(&mut given, shards)?,
         _ => registers(&mut given, shards)?,
     };
-    let replicas = given.count("replicas", 1, 9)? as u16;
     let loss = given.share("loss", 0.0)?;
     let is_unpacked =
         given.take("unpacked", false, "true (each message of a client has a datagram) or false", |_| true)?;
@@ -114,7 +113,7 @@ fn settings(arguments: &BenchArguments, variant: &Variant) -> Result<Settings, W
     let clients = cluster.clients.unwrap_or(CLIENTS) as usize;
     Ok(Settings {
         workload,
-        replicas,
+        replicas: arguments.replicas.unwrap_or(1),
         clients,
         front_ends: FRONT_ENDS.min(clients),
         loss,

@@ -23,7 +23,7 @@ fn runs(arguments: &[&str]) -> Vec<Value> {
 fn protocols_of_eris_run_and_are_checked() {
     let protocols = ["ordered", "lock-store", "granola", "tapir", "nt-ur"];
     for workload in [
-        &["ycsb-t", "--set", "kind=mrmw,keys=100,distributed=0.5,replicas=3"][..],
+        &["ycsb-t", "--set", "kind=mrmw,keys=100,distributed=0.5", "--replicas", "3"][..],
         &["tpcc", "--shards", "2", "--set", "warehouses=2,customers=20,items=60"],
     ] {
         let runs = runs(&[workload, &["--protocol", &protocols.join(",")]].concat());
@@ -102,6 +102,7 @@ fn what_cannot_be_compared_is_told_before_the_first_run() {
         (&["commitment", "--set", "regions=virginia+mars"], "there is no region `mars`"),
         (&["commitment", "--target", "postgres"], "--target is not for commitment"),
         (&["commitment", "--advise"], "--advise is not for this workload"),
+        (&["ycsb", "--replicas", "3"], "ycsb-t or tpcc with --protocol ordered"),
         (&["ycsb", "--servers", "2"], "--simulate lan"),
     ] {
         let output = bench(arguments);
