@@ -1,4 +1,5 @@
-//! YCSB+T as eris.txt §8.1 uses it, by SQL: single-key reads and writes, read-modify-writes of several keys, swaps of two keys.
+//! YCSB+T by SQL: as eris.txt §8.1 uses it, single-key reads and writes, read-modify-writes of several keys, swaps of two keys; and its closed economy,
+//! whose transfers keep the total.
 //!
 //! A transaction that is distributed over two shards there is one of two keys here: servers do not say where a key is.
 
@@ -22,11 +23,17 @@ enum Family {
     Mrmw,
     /// The distributed ones swap two keys; the others read one.
     Crmw,
+    /// The distributed ones move an amount from one key to another; the others read one.
+    ClosedEconomy,
 }
 
 impl Family {
-    const ALL: [(&'static str, Family); 3] =
-        [("srw", Family::Srw), ("mrmw", Family::Mrmw), ("crmw", Family::Crmw)];
+    const ALL: [(&'static str, Family); 4] = [
+        ("srw", Family::Srw),
+        ("mrmw", Family::Mrmw),
+        ("crmw", Family::Crmw),
+        ("closed-economy", Family::ClosedEconomy),
+    ];
 
     fn by_name(name: &str) -> Option<Family> {
         Family::ALL.into_iter().find(|(known, _)| *known == name).map(|(_, family)| family)
@@ -46,23 +53,30 @@ pub struct YcsbT {
     exponent: f64,
 }
 
-const KINDS: [&str; 5] = ["read", "write", "modify", "modify_two", "swap"];
+const KINDS: [&str; 6] = ["read", "write", "modify", "modify_two", "swap", "transfer"];
 const READ: usize = 0;
 const WRITE: usize = 1;
 const MODIFY: usize = 2;
 const MODIFY_TWO: usize = 3;
 const SWAP: usize = 4;
+const TRANSFER: usize = 5;
+
+/// Value of each key of the closed economy at the beginning, and the most that is moved at once.
+const BALANCE: usize = 1_000;
+const AMOUNT_MAX: u64 = 5;
 
 /// Statements by their places, where a transaction is statement by statement.
 const READ_FOR_UPDATE: usize = 3;
 const SET: usize = 1;
+const ADD: usize = 4;
 
 impl YcsbT {
     /// # Errors
     /// A setting is wrong.
     pub fn of(mut settings: Settings<'_>) -> Result<YcsbT, Wrong> {
-        let kind = settings
-            .take("kind", "mrmw".to_owned(), "srw, mrmw or crmw", |name| Family::by_name(name).is_some())?;
+        let kind = settings.take("kind", "mrmw".to_owned(), "srw, mrmw, crmw or closed-economy", |name| {
+            Family::by_name(name).is_some()
+        })?;
         let workload = YcsbT {
             family: Family::by_name(&kind).unwrap_or(Family::Mrmw),
             keys: settings.count("keys", 1_000, 10_000_000)?,
@@ -105,11 +119,20 @@ impl YcsbT {
                     .to_owned(),
                 true,
             ),
+            // Additions alone: they commute, and need no order.
+            (
+                "transfer",
+                "(amount bigint, k1 integer, k2 integer) LANGUAGE sql AS $$ UPDATE items SET v = v - amount, n = n + 1 WHERE k = k1; \
+                 UPDATE items SET v = v + amount, n = n + 1 WHERE k = k2; $$"
+                    .to_owned(),
+                false,
+            ),
         ];
         let wanted: &[&str] = match self.family {
             Family::Srw => &["put"],
             Family::Mrmw => &["modify", "modify_two"],
             Family::Crmw => &["swap"],
+            Family::ClosedEconomy => &["transfer"],
         };
         let (mut names, mut text) = (Vec::new(), String::new());
         for (name, rest, is_serializable) in all.into_iter().filter(|(name, ..)| wanted.contains(name)) {
@@ -138,8 +161,9 @@ impl Plans for YcsbTPlans {
         let reads = self.chance.below(2) == 0;
         let kind = match family {
             Family::Crmw if is_distributed => SWAP,
+            Family::ClosedEconomy if is_distributed => TRANSFER,
             _ if is_distributed => MODIFY_TWO,
-            Family::Crmw => READ,
+            Family::Crmw | Family::ClosedEconomy => READ,
             _ if reads => READ,
             Family::Srw => WRITE,
             Family::Mrmw => MODIFY,
@@ -148,7 +172,15 @@ impl Plans for YcsbTPlans {
         let mut keys = self.zipf.pick_different(count, &mut self.chance);
         // In one order, as an application that has met deadlocks would.
         keys.sort_unstable();
-        let value = (kind == WRITE).then(|| Value::Integer(self.chance.below(1 << 40) as i64));
+        let value = match kind {
+            WRITE => Some(Value::Integer(self.chance.below(1 << 40) as i64)),
+            // From either of them to the other.
+            TRANSFER => {
+                let amount = 1 + self.chance.below(AMOUNT_MAX) as i64;
+                Some(Value::Integer(if self.chance.below(2) == 0 { amount } else { -amount }))
+            }
+            _ => None,
+        };
         let values = value.into_iter().chain(keys.iter().map(|key| Value::Integer(*key as i64))).collect();
         let accesses = if kind == SWAP { [&keys[..], &keys[..]].concat() } else { keys.clone() };
         let is_writer = kind != READ;
@@ -195,7 +227,8 @@ impl Workload for YcsbT {
     }
 
     fn rows(&self) -> Vec<String> {
-        inserts("items", (0..self.keys).map(|key| format!("({key}, {}, 0)", key + 1)))
+        let value = |key: usize| if self.family == Family::ClosedEconomy { BALANCE } else { key + 1 };
+        inserts("items", (0..self.keys).map(|key| format!("({key}, {}, 0)", value(key))))
     }
 
     fn statements(&self, way: Way) -> Vec<String> {
@@ -208,11 +241,13 @@ impl Workload for YcsbT {
                     "UPDATE items SET v = $1, n = n + 1 WHERE k = $2".to_owned(),
                     modify,
                     format!("{read} FOR UPDATE"),
+                    "UPDATE items SET v = v + $1, n = n + 1 WHERE k = $2".to_owned(),
                 ];
             }
             (Way::Calls, Family::Srw) => &[read, "CALL put($1, $2)"],
             (Way::Calls, Family::Mrmw) => &[read, "", "CALL modify($1)", "CALL modify_two($1, $2)"],
             (Way::Calls, Family::Crmw) => &[read, "", "", "", "CALL swap($1, $2)"],
+            (Way::Calls, Family::ClosedEconomy) => &[read, "", "", "", "", "CALL transfer($1, $2, $3)"],
         };
         // A kind that the family does not have keeps its place.
         texts.iter().map(|text| if text.is_empty() { read } else { *text }.to_owned()).collect()
@@ -247,6 +282,13 @@ impl Workload for YcsbT {
                         connection.run(SET, &[value, key.clone()])?;
                     }
                 }
+                TRANSFER => {
+                    let (amount, keys) = values.split_first().expect("a transfer has an amount");
+                    let Value::Integer(amount) = *amount else { unreachable!("amounts are numbers") };
+                    for (key, added) in keys.iter().zip([-amount, amount]) {
+                        connection.run(ADD, &[Value::Integer(added), key.clone()])?;
+                    }
+                }
                 kind => {
                     connection.run(kind, values)?;
                 }
@@ -272,6 +314,15 @@ impl Workload for YcsbT {
             Family::Mrmw => check_values(rows, acknowledged, Change::Modify),
             Family::Crmw if sorted(rows.0) == sorted(rows.1) => Ok(()),
             Family::Crmw => Err("swaps have lost or doubled values".to_owned()),
+            Family::ClosedEconomy => {
+                let total = |rows: &[Vec<i64>]| rows.iter().map(|row| row[1]).sum::<i64>();
+                match (total(rows.0), total(rows.1)) {
+                    (before, after) if before == after => Ok(()),
+                    (before, after) => {
+                        Err(format!("the total was {before} and is {after}: transfers keep it"))
+                    }
+                }
+            }
         }
     }
 
@@ -292,7 +343,7 @@ mod tests {
 
     #[test]
     fn the_share_of_distributed_transactions_is_kept() {
-        for (kind, expected) in [("srw", 0.0), ("mrmw", 0.3), ("crmw", 0.3)] {
+        for (kind, expected) in [("srw", 0.0), ("mrmw", 0.3), ("crmw", 0.3), ("closed-economy", 0.3)] {
             let workload =
                 workload(&[("kind", kind), ("distributed", "0.3"), ("keys", "50"), ("zipf", "1.2")]);
             let mut plans = workload.plans(1, 1);
@@ -316,5 +367,16 @@ mod tests {
         assert_eq!(check(rows(6, 5, 1)), Ok(()));
         assert!(check(rows(5, 5, 1)).is_err_and(|why| why.contains("doubled")));
         assert!(check(rows(6, 5, 0)).is_err());
+    }
+
+    #[test]
+    fn a_transfer_that_was_half_done_is_found() {
+        let rows = |one, other, n| vec![vec![vec![0, one, n], vec![1, other, n]]];
+        let acknowledged = Acknowledged { writes: [(0, 1), (1, 1)].into(), sum: 0 };
+        let economy = workload(&[("kind", "closed-economy"), ("keys", "2")]);
+        let check = |after| economy.check(&rows(1_000, 1_000, 0), &after, &acknowledged);
+        assert_eq!(check(rows(1_003, 997, 1)), Ok(()));
+        assert!(check(rows(1_003, 1_000, 1)).is_err_and(|why| why.contains("2000 and is 2003")));
+        assert_eq!(economy.rows(), ["INSERT INTO items VALUES (0, 1000, 0), (1, 1000, 0)"]);
     }
 }

@@ -40,6 +40,7 @@ fn each_workload_keeps_what_was_acknowledged_on_weir() {
         ("ycsb-t", "kind=srw,keys=5"),
         ("ycsb-t", "kind=mrmw,keys=5,distributed=1"),
         ("ycsb-t", "kind=crmw,keys=5,distributed=1"),
+        ("ycsb-t", "kind=closed-economy,keys=5,distributed=1"),
         ("smallbank", "customers=20,hot_customers=2,hot=0.9"),
         ("tpcc", "warehouses=2,items=100,customers=20,remote=0.2"),
         ("tpcw", "mix=ordering,items=40,customers=30,carts=8"),
