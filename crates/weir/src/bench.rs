@@ -129,26 +129,15 @@ struct Variant {
 }
 
 pub fn execute(arguments: &BenchArguments) -> Result<(), Failure> {
-    if arguments.replicas.is_some() && !ordered::is_meant(arguments) {
-        let hint = "it is for the protocols of eris.txt: ycsb-t or tpcc with --protocol ordered";
-        return Err(wrong(arguments, "--replicas is not for what runs", hint));
-    }
-    if arguments.workload == commitment::NAME {
-        workbench::refuse_elsewhere(arguments, false)?;
-        return commitment::execute(arguments);
-    }
-    if !arguments.servers.is_empty() && arguments.simulate.is_none() {
-        return Err(wrong(
-            arguments,
-            "--servers is not for what runs",
-            "add --simulate lan or --simulate wan",
-        ));
-    }
+    refuse(arguments)?;
     let compares_here = ordered::is_meant(arguments) || conveyor::is_meant(arguments);
     if !compares_here && workbench::is_meant(arguments) {
         return workbench::execute(arguments);
     }
     workbench::refuse_elsewhere(arguments, compares_here)?;
+    if arguments.workload == commitment::NAME {
+        return commitment::execute(arguments);
+    }
     if !compares_here && side_by_side::is_meant(arguments) {
         return side_by_side::execute(arguments);
     }
@@ -156,6 +145,25 @@ pub fn execute(arguments: &BenchArguments) -> Result<(), Failure> {
         let what = "--count is for an application on servers";
         return Err(wrong(arguments, what, "add --target weir:,postgres"));
     }
+    compare(arguments)
+}
+
+/// Options of one way of measuring that another one was given.
+fn refuse(arguments: &BenchArguments) -> Result<(), Failure> {
+    if arguments.replicas.is_some() && !ordered::is_meant(arguments) {
+        let hint = "it is for the protocols of eris.txt: ycsb-t or tpcc with --protocol ordered";
+        return Err(wrong(arguments, "--replicas is not for what runs", hint));
+    }
+    let is_simulated = arguments.simulate.is_some() || arguments.workload == commitment::NAME;
+    if !arguments.servers.is_empty() && !is_simulated {
+        let hint = "add --simulate lan or --simulate wan";
+        return Err(wrong(arguments, "--servers is not for what runs", hint));
+    }
+    Ok(())
+}
+
+/// Runs all variants in turns.
+fn compare(arguments: &BenchArguments) -> Result<(), Failure> {
     let variants = variants(arguments)?;
     let mut work = Work::of(arguments)?;
     // Errors are reported before the first run.
@@ -199,7 +207,8 @@ enum Work {
 
 impl Work {
     fn of(arguments: &BenchArguments) -> Result<Work, Failure> {
-        if arguments.workload == "ycsb" {
+        let is_ycsb = arguments.workload == "ycsb" && !conveyor::is_meant(arguments);
+        if is_ycsb {
             return Ok(Work::Items);
         }
         if arguments.simulate.is_some() || arguments.processes.is_some() {

@@ -472,7 +472,7 @@ fn a_benchmark_by_sql_that_cannot_be() {
         (&["cat", "--set", "zipf=-1"], &["`zipf=-1` is wrong"]),
         (&["cat", "--set", "length=3"], &["`length=3` is wrong", "16"]),
         (&["cat", "--set", "keys=4"], &["8 operations over 4 keys"]),
-        (&["ycsb-t", "--set", "kind=rmw"], &["`kind=rmw` is wrong", "srw, mrmw or crmw"]),
+        (&["ycsb-t", "--set", "kind=rmw"], &["`kind=rmw` is wrong", "srw, mrmw, crmw or closed-economy"]),
         (&["ycsb-t", "--set", "distributed=2"], &["`distributed=2` is wrong"]),
         (&["smallbank", "--set", "customers=1"], &["`customers=1` is wrong", "from 2"]),
         (&["tpcw", "--set", "mix=buying"], &["`mix=buying` is wrong", "shopping, browsing or ordering"]),

@@ -96,6 +96,7 @@ fn what_cannot_be_compared_is_told_before_the_first_run() {
         (&["tpcw", "--target", "conveyor:2", "--shards", "2"], "a target says how many servers it has"),
         (&["tpcw", "--target", "conveyor:2", "--isolation", "serializable"], "--isolation is not for these"),
         (&["smallbank", "--target", "2pc:2"], "the workloads for it are: tpcw, rubis, conveyor-micro"),
+        (&["ycsb", "--target", "conveyor:2"], "the workloads for it are: tpcw, rubis, conveyor-micro"),
         (&["commitment", "--protocol", "3pc"], "there are c-2pc, d-2pc"),
         (&["commitment", "--set", "median_us=5"], "both or neither"),
         (&["commitment", "--set", "delays=normal"], "delays is Pareto or log-normal"),
