@@ -233,6 +233,37 @@ impl ClusterArguments {
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
+Workloads by Weir's protocols and their comparators (--protocol), on shards of this process or of a cluster:
+  tpcc:             TPC-C's procedures; so is a DIRECTORY with an application
+  ycsb:             items under RAMP's protocols; also on --processes, or simulated (--simulate)
+  ycsb-t, tpcc:     under the protocols of eris.txt: --protocol ordered,lock-store,granola,tapir,nt-ur --replicas 3
+Workloads by SQL, on any --target:
+  cat:              the experiment of the CAT theorem
+  ycsb, ycsb-t:     YCSB and YCSB+T
+  smallbank:        SmallBank
+  tpcw, rubis:      a bookstore and an auction site
+  tpcc:             with --way statements, or on MariaDB or SQLite
+On several PostgreSQL servers (--target conveyor:3,2pc:3,readonly:3,postgres):
+  tpcw, rubis, conveyor-micro
+On servers of Weir and PostgreSQL that are started for it (--target weir:,postgres,baseline:PROGRAM):
+  pgbench:          its TPC-B; with --set scale=16 and --set protocol=simple, extended or prepared. With statements of its own:
+                    pgbench-select, -update, -index, -join-2, -join-4, -order, -transaction, -delete
+  DIRECTORY, tpcc:  calls of an application (--count); at SERIALIZABLE, repeated after 40001, with --set isolation=serializable;
+                    by pgbench with --set pgbench=PROCEDURE, whose script PROCEDURE.pgbench is in the directory
+  beside:           what others notice of long statements: --set other=select, update, connect or cancel, memory=1GiB, rows=200000
+  ycsb-jdbc:        reads of YCSB by a client in Java: --set driver=FILE (of the JDBC driver), rows=100000
+  copy, insert-select, copy-out, select-rows:
+                    rows into a table by COPY or INSERT ... SELECT, and out of it: --set rows=1000000
+  statements, savepoints:
+                    transactions of single-row statements through psql, in the second with a SAVEPOINT before each:
+                    --set statements=50000
+  keys:             one row by pgbench, of a table with unique keys: --set keys=1, operation=insert, select, select-key, update
+                    or update-key
+Calculated:
+  commitment:       the most commits a second of one item if each takes an atomic commitment: --servers, --protocol c-2pc or d-2pc,
+                    --simulate lan or wan, --round-trips, --set median_us=120,p99_us=900 (delays of your messages), delays=Pareto,
+                    regions=virginia+oregon
+
 Examples:
   weir bench tpcc --protocol ramp-fast,none
   weir bench tpcc --sweep remote_lines=0,0.5,1 --seconds 5 --format json
@@ -249,24 +280,14 @@ Examples:
   weir bench ycsb --target weir: --record load.jsonl; weir bench --trace load.jsonl --target postgres,mariadb --speed 1
   weir bench tpcw --target weir:,postgres,mariadb,sqlite: --set mix=ordering --isolation serializable
   weir bench smallbank --target mysql://me:secret@db.example:3306/test --set hot=0.9 --sweep clients=1,4,16
+  weir bench ycsb-t --protocol ordered,lock-store --set kind=mrmw,distributed=0.2 --replicas 3
+  weir bench tpcw --target conveyor:3,2pc:3,postgres
+  weir bench commitment --servers 2,3,5 --set median_us=120,p99_us=900
 
 Servers are started for it, on free ports of the loopback interface and in folders of their own, and end with it. PostgreSQL 15 and
 pgbench must be there: apt-get install postgresql-15, or WEIR_POSTGRES_BIN names their folder.")]
 pub struct BenchArguments {
-    /// A workload that Weir ships (tpcc), ycsb, or a directory with a workload.toml. By SQL, on any target: cat (the experiment of the
-    /// CAT theorem), ycsb, ycsb-t (YCSB+T), smallbank, tpcw, rubis, and tpcc with --way statements or on MariaDB or SQLite; a wrong --set says which settings they have. On servers also pgbench (its TPC-B), pgbench-select,
-    /// pgbench-update, and pgbench with statements of its own: pgbench-index, -join-2, -join-4, -order, -transaction, -delete; with --set
-    /// scale=16 and --set protocol=simple, extended or prepared; beside (what others notice of long statements) with --set other=select,
-    /// update, connect or cancel, with --set memory=1GiB and --set rows=200000; ycsb-jdbc (reads of YCSB by a client in Java) with --set driver=FILE (of the JDBC
-    /// driver) and --set rows=100000; copy and insert-select (rows by COPY, and by INSERT … SELECT), copy-out and select-rows (by COPY and by
-    /// SELECT out of a table) with --set rows=1000000, statements and
-    /// savepoints (transactions of single-row statements through psql, in the second with a SAVEPOINT before each) with --set statements=50000; keys (one
-    /// row by pgbench, of a table with unique keys) with --set keys=1 and --set operation=insert, select, select-key, update or update-key;
-    /// an application whose directory has a script
-    /// PROCEDURE.pgbench with --set pgbench=PROCEDURE: pgbench is the client; an application's calls at SERIALIZABLE, repeated after
-    /// 40001, with --set isolation=serializable. commitment (calculated): the most commits a second of one item if each takes an atomic
-    /// commitment; --servers, --protocol c-2pc or d-2pc, --simulate lan or wan, --round-trips, --set median_us=…,p99_us=… (delays of your
-    /// messages), --set delays=Pareto, --set regions=virginia+oregon
+    /// One of the workloads below, or a directory with a workload.toml; a wrong --set says which settings it has
     #[arg(
         value_name = "WORKLOAD",
         required = false,
