@@ -233,10 +233,12 @@ impl ClusterArguments {
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Workloads by Weir's protocols and their comparators (--protocol), on shards of this process or of a cluster:
-  tpcc:             TPC-C's procedures; so is a DIRECTORY with an application
-  ycsb:             items under RAMP's protocols; also on --processes, or simulated (--simulate)
-  ycsb-t, tpcc:     under the protocols of eris.txt: --protocol ordered,lock-store,granola,tapir,nt-ur --replicas 3
+Workloads under Weir's protocols and their comparators (--protocol):
+  tpcc:             TPC-C's procedures, on shards of this process; so is a DIRECTORY with an
+                    application
+  ycsb:             items, on shards of this process, on --processes, on a cluster, or simulated
+                    (--simulate)
+  ycsb-t, tpcc:     the protocols of eris.txt: --protocol ordered,lock-store,nt-ur --replicas 3
 Workloads by SQL, on any --target:
   cat:              the experiment of the CAT theorem
   ycsb, ycsb-t:     YCSB and YCSB+T
@@ -245,23 +247,29 @@ Workloads by SQL, on any --target:
   tpcc:             with --way statements, or on MariaDB or SQLite
 On several PostgreSQL servers (--target conveyor:3,2pc:3,readonly:3,postgres):
   tpcw, rubis, conveyor-micro
-On servers of Weir and PostgreSQL that are started for it (--target weir:,postgres,baseline:PROGRAM):
-  pgbench:          its TPC-B; with --set scale=16 and --set protocol=simple, extended or prepared. With statements of its own:
-                    pgbench-select, -update, -index, -join-2, -join-4, -order, -transaction, -delete
-  DIRECTORY, tpcc:  calls of an application (--count); at SERIALIZABLE, repeated after 40001, with --set isolation=serializable;
-                    by pgbench with --set pgbench=PROCEDURE, whose script PROCEDURE.pgbench is in the directory
-  beside:           what others notice of long statements: --set other=select, update, connect or cancel, memory=1GiB, rows=200000
-  ycsb-jdbc:        reads of YCSB by a client in Java: --set driver=FILE (of the JDBC driver), rows=100000
+On servers that are started for it (--target weir:,postgres,baseline:PROGRAM):
+  pgbench:          its TPC-B: --set scale=16, protocol=simple, extended or prepared; with
+                    statements of its own: pgbench-select, -update, -index, -join-2, -join-4,
+                    -order, -transaction, -delete
+  DIRECTORY, tpcc:  calls of an application (--count); at SERIALIZABLE, repeated after 40001:
+                    --set isolation=serializable; by pgbench: --set pgbench=PROCEDURE, whose
+                    script PROCEDURE.pgbench is in the directory
+  beside:           what others notice of long statements: --set other=select, update, connect
+                    or cancel, memory=1GiB, rows=200000
+  ycsb-jdbc:        reads of YCSB by a client in Java: --set driver=FILE (of the JDBC driver),
+                    rows=100000
   copy, insert-select, copy-out, select-rows:
-                    rows into a table by COPY or INSERT ... SELECT, and out of it: --set rows=1000000
+                    rows into a table by COPY or INSERT ... SELECT, and out of it: --set
+                    rows=1000000
   statements, savepoints:
-                    transactions of single-row statements through psql, in the second with a SAVEPOINT before each:
-                    --set statements=50000
-  keys:             one row by pgbench, of a table with unique keys: --set keys=1, operation=insert, select, select-key, update
-                    or update-key
+                    transactions of single-row statements through psql, in the second with a
+                    SAVEPOINT before each: --set statements=50000
+  keys:             one row by pgbench, of a table with unique keys: --set keys=1,
+                    operation=insert, select, select-key, update or update-key
 Calculated:
-  commitment:       the most commits a second of one item if each takes an atomic commitment: --servers, --protocol c-2pc or d-2pc,
-                    --simulate lan or wan, --round-trips, --set median_us=120,p99_us=900 (delays of your messages), delays=Pareto,
+  commitment:       the most commits a second of one item if each takes an atomic commitment:
+                    --servers, --protocol c-2pc or d-2pc, --simulate lan or wan, --round-trips,
+                    --set median_us=120,p99_us=900 (delays of your messages), delays=Pareto,
                     regions=virginia+oregon
 
 Examples:
