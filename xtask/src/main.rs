@@ -5,6 +5,7 @@
 mod bars;
 mod citations;
 mod compatibility;
+mod included;
 mod layers;
 mod planted;
 mod sleeps;

@@ -2,6 +2,7 @@
 //!
 //! Reads the checkout and runs cargo; `verify` changes no file.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
@@ -95,7 +96,8 @@ fn house_rules(root: &Path) -> Vec<String> {
     complaints.extend(crate::layers::complaints(root, &files));
     complaints.extend(crate::layers::dependencies(root));
     complaints.extend(crate::planted::complaints(root, &files));
-    for file in files {
+    let all: BTreeSet<&str> = files.iter().map(String::as_str).collect();
+    for file in files.iter().cloned() {
         let Ok(text) = std::fs::read_to_string(root.join(&file)) else { continue };
         // Examples of citations, and what is written anew or was written long ago.
         let is_exempt = ["xtask/src/citations.rs", "xtask/src/verify.rs", "docs/bars.md", "CHANGELOG.md"]
@@ -106,6 +108,7 @@ fn house_rules(root: &Path) -> Vec<String> {
         if file.ends_with(".rs") {
             complaints.extend(check_module(&file, &text));
             complaints.extend(crate::sleeps::complaints(&file, &text));
+            complaints.extend(crate::included::complaints(&file, &text, &all));
         }
         if matches!(
             file.as_str(),

@@ -102,6 +102,11 @@ impl<'a> Laboratory<'a> {
         Laboratory { effort, targets, servers, seed, known: Vec::new(), listener }
     }
 
+    /// Ends the servers that were started; the next measurement starts them anew.
+    pub fn end_servers(&mut self) {
+        self.servers.end();
+    }
+
     /// Hears what is measured.
     pub fn listener(&mut self) -> &mut dyn FnMut(&str) {
         self.listener
@@ -121,7 +126,7 @@ impl<'a> Laboratory<'a> {
         }
         for repetition in 0..self.effort.repetitions {
             for (target, load, outcomes) in &mut outcomes {
-                let load = Load { seed: self.seed + repetition as u64, ..*load };
+                let load = Load { seed: self.seed.wrapping_add(repetition as u64), ..*load };
                 let outcome = run(&mut self.servers, *target, load, self.effort.times)?;
                 (self.listener)(&in_words(*target, load, &outcome));
                 outcomes.push(outcome);

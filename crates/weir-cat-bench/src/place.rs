@@ -1,8 +1,8 @@
 //! Targets of a measurement: servers that are started for it, servers that run, files of SQLite.
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, Ordering};
 
+use weir_harness::folder::Folder;
 use weir_harness::{mariadb, postgres};
 
 use crate::connection::{Address, Connection, Dialect, connect};
@@ -37,7 +37,8 @@ impl Place {
     /// # Errors
     /// It is none.
     pub fn parse(text: &str) -> Result<Place, Wrong> {
-        let wrong = |what: &str, hint: &str| Err(Wrong::new(format!("`{text}` {what}"), hint));
+        let wrong =
+            |what: &str, hint: &str| Err(Wrong::new(format!("`{}` {what}", without_password(text)), hint));
         if let Some((scheme, rest)) = text.split_once("://") {
             let is_known = ["weir", "postgres", "postgresql", "mysql", "mariadb"].contains(&scheme);
             return match (is_known, rest.is_empty()) {
@@ -99,22 +100,29 @@ fn running(url: &str) -> Address {
     }
 }
 
-/// The address without the password behind its user and without those among its parameters.
-fn without_password(url: &str) -> String {
-    let (place, parameters) = url.split_once('?').unwrap_or((url, ""));
-    let user = place.split_once("://").and_then(|(scheme, rest)| Some((scheme, rest.rsplit_once('@')?)));
-    let place = match user {
-        Some((scheme, (user, host))) => {
-            format!("{scheme}://{}@{host}", user.split(':').next().unwrap_or(user))
-        }
-        None => place.to_owned(),
+/// The address without the password behind its user and without those among its parameters. What is no address stays as it is.
+pub fn without_password(url: &str) -> String {
+    let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
+    // A password may have any character: where there is an `@` before the path, the user is before the first `:`.
+    let before_path = rest.find('/').map_or(rest, |path| &rest[..path]);
+    let user = match before_path.rfind('@') {
+        Some(at) => Some((&rest[..at], &rest[at + 1..])),
+        // A slash in a password, or an `@` in a parameter.
+        None => rest.split_once('@').filter(|(user, _)| user.contains(':') && !user.contains('?')),
     };
-    let shown =
-        parameters.split('&').filter(|one| !one.split('=').next().unwrap_or(one).contains("password"));
-    match shown.collect::<Vec<&str>>().join("&") {
-        shown if shown.is_empty() => place,
-        shown => format!("{place}?{shown}"),
-    }
+    let (user, place) = match user {
+        // An `@` in a parameter, and no path: all of it may be a password.
+        Some((user, _)) if user.contains("password=") => {
+            (String::new(), user.split('?').next().unwrap_or_default())
+        }
+        Some((user, place)) => (format!("{}@", user.split(':').next().unwrap_or(user)), place),
+        None => (String::new(), rest),
+    };
+    let (place, parameters) = place.split_once('?').unwrap_or((place, ""));
+    let is_shown = |one: &&str| !one.split('=').next().unwrap_or(one).contains("password");
+    let shown = parameters.split('&').filter(is_shown).collect::<Vec<&str>>().join("&");
+    let mark = if shown.is_empty() { "" } else { "?" };
+    format!("{scheme}://{user}{place}{mark}{shown}")
 }
 
 /// Settings with which servers are started.
@@ -133,8 +141,7 @@ enum Process {
     Weir(#[expect(dead_code, reason = "dropping it ends the server")] WeirProcess),
     Postgres(#[expect(dead_code, reason = "dropping it ends the server")] postgres::Server),
     MariaDb(#[expect(dead_code, reason = "dropping it ends the server")] mariadb::Server),
-    /// A folder that is removed.
-    Folder(PathBuf),
+    Sqlite(#[expect(dead_code, reason = "dropping it removes the folder")] Folder),
     /// Nothing: what was made there is dropped.
     Elsewhere,
 }
@@ -158,8 +165,6 @@ pub struct Places {
     starting: Starting,
     ready: Vec<Ready>,
 }
-
-static FOLDERS: AtomicU32 = AtomicU32::new(0);
 
 impl Places {
     pub fn new(starting: Starting) -> Places {
@@ -273,15 +278,9 @@ impl Ready {
 
 impl Drop for Ready {
     fn drop(&mut self) {
-        match &self.process {
-            Process::Elsewhere if self.was_made => {
-                // A server that has gone keeps them; the next measurement says that they are there.
-                let _ = self.drop_what_was_made();
-            }
-            Process::Folder(folder) => {
-                let _ = std::fs::remove_dir_all(folder);
-            }
-            _ => {}
+        if matches!(self.process, Process::Elsewhere) && self.was_made {
+            // A server that has gone keeps them; the next measurement says that they are there.
+            let _ = self.drop_what_was_made();
         }
     }
 }
@@ -308,12 +307,9 @@ fn start(place: &Place, definition: &Definition, starting: &Starting) -> Result<
             Ok((address, Process::MariaDb(server)))
         }
         Place::Sqlite => {
-            let number = FOLDERS.fetch_add(1, Ordering::Relaxed);
-            let folder = std::env::temp_dir().join(format!("weir-sqlite-{}-{number}", std::process::id()));
-            std::fs::create_dir(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
-            let address =
-                Address::Sqlite { path: folder.join("measured.db"), is_durable: starting.is_durable };
-            Ok((address, Process::Folder(folder)))
+            let folder = Folder::new("sqlite").map_err(|error| error.to_string())?;
+            let path = folder.path().join("measured.db");
+            Ok((Address::Sqlite { path, is_durable: starting.is_durable }, Process::Sqlite(folder)))
         }
         Place::SqliteFile(path) => {
             let address = Address::Sqlite { path: path.clone(), is_durable: starting.is_durable };
@@ -356,6 +352,10 @@ mod tests {
             ("weir://me@host:5433/weir", "weir://me@host:5433/weir", Dialect::Postgres),
             ("postgres://host/shop", "postgres://host/shop", Dialect::Postgres),
             ("postgres://host/shop?password=s@e:cret", "postgres://host/shop", Dialect::Postgres),
+            ("postgres://me:se?cr@t@host/shop", "postgres://me@host/shop", Dialect::Postgres),
+            ("postgres://me:se/cret@host/shop", "postgres://me@host/shop", Dialect::Postgres),
+            ("postgres://me@host", "postgres://me@host", Dialect::Postgres),
+            ("postgres://host?password=se@cret", "postgres://host", Dialect::Postgres),
             (
                 "postgres://me:s@host/shop?sslpassword=s&connect_timeout=3&password=s",
                 "postgres://me@host/shop?connect_timeout=3",
@@ -368,7 +368,7 @@ mod tests {
         }
         for (text, what) in [
             ("oracle", "`oracle` is no target"),
-            ("oracle://host/db", "is no target"),
+            ("oracle://me:secret@host/db", "`oracle://me@host/db` is no target"),
             ("mysql://", "names no server"),
             ("baseline:", "names no program"),
             ("baseline:/no/such/weir", "is not there"),

@@ -37,6 +37,11 @@ impl Servers {
         Servers { weir, shards, postgres: None, mariadb: None, increments: None, modifications: None }
     }
 
+    /// Ends those that were started.
+    pub fn end(&mut self) {
+        (self.postgres, self.mariadb, self.increments, self.modifications) = (None, None, None, None);
+    }
+
     /// Where a target's server listens, which is started if it is not there yet.
     ///
     /// # Errors
@@ -53,7 +58,10 @@ impl Servers {
                 };
                 let (schema, procedures) = (format!("{TABLE};\n"), procedures(change, &LENGTHS));
                 let served = Served { schema: &schema, procedures: &procedures, shards, is_durable: false };
-                let weir = started(weir, || WeirProcess::start(&program, served))?;
+                let weir = started(weir, || {
+                    WeirProcess::start(&program, served)
+                        .map_err(|why| format!("{why}; --weir names the program"))
+                })?;
                 Ok(Address::Postgres(weir.config()))
             }
         }

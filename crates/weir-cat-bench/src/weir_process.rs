@@ -37,8 +37,7 @@ impl WeirProcess {
         if served.is_durable {
             command.arg("--data").arg(folder.path().join("data"));
         }
-        let server = Server::start(&mut command, Http::Served)
-            .map_err(|error| format!("{error}; --weir names the program"))?;
+        let server = Server::start(&mut command, Http::Served)?;
         Ok(WeirProcess { server, _folder: folder })
     }
 

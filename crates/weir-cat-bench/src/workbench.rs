@@ -321,7 +321,7 @@ fn measure(
     let address = places.ready(place, workload)?;
     let way = way_on(wanted, workload, place);
     let using = Use { address, way, level: level_on(wanted, way, place) };
-    let seed = wanted.seed + u64::from(round);
+    let seed = wanted.seed.wrapping_add(round.into());
     let load = Load { clients: point.clients, seed, times: wanted.times, pace: point.pace, is_recorded };
     let recorded = load::run(workload, &using, load)
         .map_err(|why| format!("{}{}: {why}", place.label(), point.suffix))?;

@@ -134,7 +134,7 @@ struct Deployment {
 
 impl Deployment {
     fn start(is_durable: bool) -> Result<Deployment, String> {
-        let port = free_ports(1)[0];
+        let [port] = free_ports(1)[..] else { return Err("no port is free".to_owned()) };
         let fsync = if is_durable { "fsync=on" } else { "fsync=off" };
         let settings = ["listen_addresses=127.0.0.1", fsync, "default_transaction_isolation=serializable"];
         let server = Server::start_at(port, &settings).map_err(|error| error.to_string())?;
@@ -196,8 +196,7 @@ struct Ran {
 
 fn start_agent(folder: &Folder, server: &Server) -> Result<Served, String> {
     folder.write("transactions.toml", TRANSACTIONS).map_err(|error| error.to_string())?;
-    let ports = free_ports(2);
-    let (agent, listen) = (ports[0], ports[1]);
+    let [agent, listen] = free_ports(2)[..] else { return Err("two ports are not free".to_owned()) };
     let text = format!(
         "application = \".\"\ndirectory = {:?}\n[clients]\ndatabase = \"postgres\"\n\
          [[server]]\nname = \"a\"\nagent = \"127.0.0.1:{agent}\"\nlisten = \"127.0.0.1:{listen}\"\ndatabase = \"{}\"\n",

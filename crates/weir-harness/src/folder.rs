@@ -16,10 +16,16 @@ impl Folder {
     /// # Errors
     /// The temporary folder of the system cannot be written; the message names it.
     pub fn new(purpose: &str) -> io::Result<Folder> {
-        let number = CREATED.fetch_add(1, Ordering::Relaxed);
-        let path = std::env::temp_dir().join(format!("weir-{purpose}-{}-{number}", std::process::id()));
-        std::fs::create_dir(&path).map_err(|error| at(&path, &error))?;
-        Ok(Folder(path))
+        loop {
+            let number = CREATED.fetch_add(1, Ordering::Relaxed);
+            let path = std::env::temp_dir().join(format!("weir-{purpose}-{}-{number}", std::process::id()));
+            match std::fs::create_dir(&path) {
+                Ok(()) => return Ok(Folder(path)),
+                // A process of the same number was killed, and has left it.
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(at(&path, &error)),
+            }
+        }
     }
 
     pub fn path(&self) -> &Path {
@@ -63,6 +69,13 @@ mod tests {
         assert_eq!(std::fs::read_to_string(&file).unwrap(), "CREATE TABLE t ();");
         let path = one.path().to_owned();
         drop(one);
+        // What a process that was killed has left is passed over.
+        let next = CREATED.load(Ordering::Relaxed);
+        let left = std::env::temp_dir().join(format!("weir-left-{}-{next}", std::process::id()));
+        std::fs::create_dir(&left).unwrap();
+        let beside = Folder::new("left").unwrap();
+        assert_ne!(beside.path(), left);
+        std::fs::remove_dir(left).unwrap();
         assert!(!path.exists() && other.path().exists());
         let error = other.write("", "a folder is no file").unwrap_err();
         assert!(error.to_string().contains(&other.path().display().to_string()));

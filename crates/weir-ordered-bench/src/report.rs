@@ -41,7 +41,9 @@ pub struct Report {
     pub coordinator_us: f64,
     pub client_us: f64,
     pub p50_us: f64,
+    pub p95_us: f64,
     pub p99_us: f64,
+    pub max_us: f64,
     /// Datagrams that the transport has lost on purpose.
     pub datagrams_lost: u64,
     /// Messages in a datagram that replicas have sent.

@@ -301,7 +301,9 @@ where
         aborts: total.aborts,
         transactions_per_second: total.answered as f64 / seconds,
         p50_us: total.latency.value_at_quantile(0.5) as f64 / 1e3,
+        p95_us: total.latency.value_at_quantile(0.95) as f64 / 1e3,
         p99_us: total.latency.value_at_quantile(0.99) as f64 / 1e3,
+        max_us: total.latency.max() as f64 / 1e3,
         failover: sequencer_ended_ns.and_then(|at_ns| failover(&answered_in, at_ns, detection_ms)),
         ..Report::default()
     };

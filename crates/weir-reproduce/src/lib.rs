@@ -89,6 +89,15 @@ impl<'a> Reproducer<'a> {
     /// # Errors
     /// There is no such figure, or it could not be measured: what went wrong, and what to do.
     pub fn figure(&mut self, id: &str) -> Result<Figure, String> {
+        // A server that has ended would fail the next figure, too.
+        let measured = self.measured(id);
+        if measured.is_err() {
+            self.laboratory.end_servers();
+        }
+        measured
+    }
+
+    fn measured(&mut self, id: &str) -> Result<Figure, String> {
         if experiments::IDS.contains(&id) {
             return experiments::figure(&mut self.laboratory, id, self.seed);
         }

@@ -66,7 +66,15 @@ fn run(arguments: &Arguments) -> Result<(), String> {
     let machine = Machine::here();
     let mut listener = |what: &str| anstream::eprintln!("weir-reproduce: {what}");
     listener(&machine.to_string());
-    let command = format!("weir-reproduce {}{}", arguments.ids.join(" "), effort.option());
+    let names: Vec<String> = targets.iter().map(ToString::to_string).collect();
+    let command = format!(
+        "weir-reproduce {}{} --seed {} --shards {} --target {}",
+        arguments.ids.join(" "),
+        effort.option(),
+        arguments.seed,
+        arguments.shards,
+        names.join(",")
+    );
     let mut report = Report::new(arguments.out.as_deref(), machine, command)?;
     let program = (arguments.weir.as_path(), arguments.shards);
     let mut reproducer = Reproducer::new(effort, targets, program, arguments.seed, &mut listener);

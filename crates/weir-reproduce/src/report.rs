@@ -40,17 +40,20 @@ impl Report {
         Ok(report)
     }
 
-    /// Takes a figure in, and writes its data, `ID.jsonl`, its picture, `ID.svg`, and the page, `index.html`.
+    /// Takes a figure in, and writes its data, `ID.jsonl`, its picture, `ID.svg`, and the page, `index.html`. One that cannot be drawn is missing.
     ///
     /// # Errors
-    /// The picture could not be drawn, or a file cannot be written.
+    /// A file cannot be written.
     pub fn add(&mut self, figure: Figure) -> Result<(), String> {
         self.write(&format!("{}.jsonl", figure.id), || Ok(figure.lines()))?;
-        self.write(&format!("{}.svg", figure.id), || {
-            svg(&figure.title, &figure.panels).map_err(|why| format!("the picture of {}: {why}", figure.id))
-        })?;
-        self.figures.push(figure);
-        self.write_page()
+        match svg(&figure.title, &figure.panels) {
+            Ok(picture) => {
+                self.write(&format!("{}.svg", figure.id), || Ok(picture))?;
+                self.figures.push(figure);
+                self.write_page()
+            }
+            Err(why) => self.miss(&figure.id, &format!("the picture: {why}")),
+        }
     }
 
     /// Takes in that a figure could not be measured, and writes the page.

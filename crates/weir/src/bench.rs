@@ -179,7 +179,7 @@ fn compare(arguments: &BenchArguments) -> Result<(), Failure> {
     let report = BenchReport {
         version: 1,
         workload: arguments.workload.clone(),
-        ratios: ratios(&variants, &runs),
+        ratios: ratios(&variants, &runs, matches!(work, Work::Conveyor)),
         scaling: scaling(&runs),
         runs,
     };
@@ -212,9 +212,13 @@ impl Work {
             return Ok(Work::Items);
         }
         if arguments.simulate.is_some() || arguments.processes.is_some() {
-            let how = if arguments.simulate.is_some() { "--simulate" } else { "--processes" };
+            let (how, others) = if arguments.simulate.is_some() {
+                ("--simulate", ", commitment")
+            } else {
+                ("--processes", "")
+            };
             return Err(Failure::input(format!(
-                "weir bench: error: {how} is not for `{}`\nhint: the workloads for it are: ycsb",
+                "weir bench: error: {how} is not for `{}`\nhint: the workloads for it are: ycsb{others}",
                 arguments.workload
             )));
         }
@@ -345,6 +349,11 @@ fn variants(arguments: &BenchArguments) -> Result<Vec<Variant>, Failure> {
             variants.push(Variant { label, protocol, target, settings, servers, processes });
         }
     }
+    let is_twice = |(at, one): (usize, &Variant)| variants[..at].iter().any(|other| other.label == one.label);
+    if let Some(at) = variants.iter().enumerate().position(is_twice) {
+        let what = format!("`{}` is named twice", variants[at].label);
+        return Err(wrong(arguments, &what, "name each one once: --repeat N runs all of them several times"));
+    }
     Ok(variants)
 }
 
@@ -391,6 +400,11 @@ fn bench_run(variant: &Variant, round: u32, report: &RunReport) -> BenchRun {
         memory: report.memory,
         ..BenchRun::default()
     }
+}
+
+/// A setting in the document: a number, if it is one.
+fn parameter(value: &str) -> Value {
+    value.parse().map_or_else(|_| Value::from(value), Value::Number)
 }
 
 /// A wrong argument: what is wrong, and what would be right.
@@ -442,37 +456,23 @@ fn scaling(runs: &[BenchRun]) -> Vec<Scaling> {
     scaling
 }
 
-fn ratios(variants: &[Variant], runs: &[BenchRun]) -> Vec<Ratio> {
-    let Some(base) = variants.first() else { return Vec::new() };
+/// Throughput of each other variant over that of the first; of the first over that of each other one, where these are servers.
+fn ratios(variants: &[Variant], runs: &[BenchRun], are_servers: bool) -> Vec<Ratio> {
+    let Some((first, others)) = variants.split_first() else { return Vec::new() };
     let throughputs = |label: &str| -> Vec<f64> {
         runs.iter().filter(|run| run.label == label).map(|run| run.throughput).collect()
     };
-    let denominators = throughputs(&base.label);
-    let pairs_with = |variant: &Variant| -> Vec<f64> {
-        throughputs(&variant.label)
-            .into_iter()
-            .zip(&denominators)
-            .filter(|(_, below)| **below > 0.0)
-            .map(|(above, below)| above / below)
-            .collect()
+    let ratio = |other: &Variant| {
+        let (above, below) = if are_servers { (first, other) } else { (other, first) };
+        let pairs = throughputs(&above.label).into_iter().zip(throughputs(&below.label));
+        let ratios: Vec<f64> =
+            pairs.filter(|(_, below)| *below > 0.0).map(|(above, below)| above / below).collect();
+        let pairs = ratios.len();
+        let Spread { median: value, least: min, most: max } = Spread::of(ratios)?;
+        let (of, to) = (above.label.clone(), below.label.clone());
+        Some(Ratio { of, to, value, min, max, pairs, p99: None })
     };
-    variants[1..]
-        .iter()
-        .filter_map(|variant| {
-            let ratios = pairs_with(variant);
-            let pairs = ratios.len();
-            let Spread { median: value, least: min, most: max } = Spread::of(ratios)?;
-            Some(Ratio {
-                of: variant.label.clone(),
-                to: base.label.clone(),
-                value,
-                min,
-                max,
-                pairs,
-                p99: None,
-            })
-        })
-        .collect()
+    others.iter().filter_map(ratio).collect()
 }
 
 fn text(report: &BenchReport) -> String {

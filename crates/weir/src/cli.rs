@@ -178,7 +178,7 @@ pub struct RunArguments {
 #[derive(Clone, Debug, Args)]
 pub struct ClusterArguments {
     /// Shards; they and their clients share at most as many threads as there are cores [default: 4; 1 of a server that `weir bench`
-    /// starts]
+    /// starts, 3 of the protocols of eris.txt]
     #[arg(
         long,
         value_name = "N",
@@ -186,7 +186,8 @@ pub struct ClusterArguments {
         allow_negative_numbers = true
     )]
     pub shards: Option<u16>,
-    /// Calls in flight at once [default: enough to keep the shards busy; 16 connections of a server]
+    /// Calls in flight at once [default: enough to keep the shards busy; 16 connections of a server, 256 of the protocols of
+    /// eris.txt, 9 of several PostgreSQL servers]
     #[arg(
         long,
         value_name = "N",
@@ -194,7 +195,7 @@ pub struct ClusterArguments {
         allow_negative_numbers = true
     )]
     pub clients: Option<u32>,
-    /// How long to run, after loading [default: 10; 5 on a server, each time]
+    /// How long to run, after loading [default: 10; 5 on a server and of the protocols of eris.txt, each time]
     #[arg(
         long,
         value_name = "S",
@@ -310,7 +311,8 @@ pub struct BenchArguments {
     /// granola, tapir, nt-ur [default: ramp-fast,none; with --processes ramp-fast,ramp-small,ramp-hybrid]
     #[arg(long, value_name = "A,B,…", value_delimiter = ',')]
     pub protocol: Vec<String>,
-    /// What to compare instead, each in turn; ratios are of the first server to each other one. Servers that are started for it:
+    /// What to compare instead, each in turn; ratios are of the first server to each other one (of protocols: of each other one to the
+    /// first). Servers that are started for it:
     /// weir: (this program), postgres, baseline:PROGRAM (an earlier Weir). For ycsb clusters that run: weir:FILE with its cluster
     /// file, which says the protocol. By SQL also mariadb and sqlite: (a file of its own), sqlite:FILE, and servers that run:
     /// weir://USER@HOST:PORT/DATABASE, postgres://…, mysql://…, in which tables are made and dropped. Of tpcw, rubis and
@@ -354,15 +356,14 @@ pub struct BenchArguments {
         value_parser = clap::value_parser!(u16).range(1..=2000)
     )]
     pub servers: Vec<u16>,
-    /// Cores of each simulated server; each has a shard
+    /// Cores of each simulated server; each has a shard [default: 1]
     #[arg(
         long,
         value_name = "N",
         requires = "simulate",
-        default_value_t = 1,
         value_parser = clap::value_parser!(u16).range(1..=64)
     )]
-    pub cores: u16,
+    pub cores: Option<u16>,
     /// The regions of --simulate wan: a line for each, its name and the milliseconds of a round trip to each region on the
     /// lines below [default: eight of EC2's]
     #[arg(long, value_name = "FILE", requires = "simulate")]
@@ -579,8 +580,8 @@ pub struct ServeArguments {
     /// Most clients of PostgreSQL's protocol that may be connected at once. Further ones are refused with 53300
     #[arg(long, value_name = "NUMBER", requires = "listen", default_value_t = 10_000)]
     pub max_connections: usize,
-    /// Answer there by HTTP: /metrics for Prometheus, /health for whoever watches that it runs, and at / a page of
-    /// contention, aborts and throughput
+    /// Answer there by HTTP: /metrics for Prometheus, /health for whoever watches that it runs, and with --listen at / a page
+    /// of contention, aborts and throughput
     #[arg(long, value_name = "ADDRESS")]
     pub http: Option<SocketAddr>,
     /// How the log on standard error is written

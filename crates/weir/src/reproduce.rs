@@ -47,34 +47,13 @@ pub fn execute(arguments: &ReproduceArguments) -> Result<(), Failure> {
     let machine = Machine::here();
     remark(&machine.to_string());
     let effort = Effort::of(arguments.tiny, arguments.quick);
-    let command =
-        format!("weir reproduce {}{} --seed {}", arguments.ids.join(" "), effort.option(), arguments.seed);
-    let report = Report::new(arguments.out.as_deref(), machine, command);
+    let report = Report::new(arguments.out.as_deref(), machine, again(arguments, effort));
     let mut report = report.map_err(|why| wrong("--out", &why))?;
     let (program, mut listener) = (bench::this_program()?, remark);
     let reproducer =
         Reproducer::new(effort, &Target::FIGURES, (&program, SHARDS), arguments.seed, &mut listener);
     let mut measuring = Measuring { arguments, prices: &prices, reproducer, measured: Vec::new() };
-    let (begun, mut first_failure) = (Instant::now(), None);
-    for (number, id) in (1..).zip(&ids) {
-        remark(&format!("{id}: {number} of {} figures, after {}", ids.len(), minutes(begun)));
-        let written = match measuring.figure(id) {
-            Ok(figure) => {
-                if arguments.format == Format::Text {
-                    print(&judged::text(&figure));
-                }
-                report.add(figure)
-            }
-            Err(failure) => {
-                remark(failure.message());
-                let written = report.miss(id, failure.message());
-                first_failure.get_or_insert(failure);
-                written
-            }
-        };
-        written.map_err(|why| wrong("--out", &why))?;
-    }
-    remark(&format!("{} figures, after {}", ids.len(), minutes(begun)));
+    let (first_failure, written) = measuring.all(&ids, &mut report);
     match first_failure {
         Some(failure) if report.figures().is_empty() => return Err(failure),
         _ => {}
@@ -84,10 +63,18 @@ pub fn execute(arguments: &ReproduceArguments) -> Result<(), Failure> {
         let (figures, missing) = (measuring.measured, report.missing());
         print_json(&Document { version: 1, figures, claims, missing });
     }
+    written.map_err(|why| wrong("--out", &why))?;
     match report.complaint() {
         None => Ok(()),
         Some(what) => Err(Failure::Check(Some(format!("weir reproduce: error: {what}")))),
     }
+}
+
+/// The command that makes the same report again.
+fn again(arguments: &ReproduceArguments, effort: Effort) -> String {
+    let prices = arguments.prices.as_ref().map(|file| format!(" --prices {}", file.display()));
+    let (ids, seed) = (arguments.ids.join(" "), arguments.seed);
+    format!("weir reproduce {ids}{} --seed {seed}{}", effort.option(), prices.unwrap_or_default())
 }
 
 /// Progress, and what went wrong.
@@ -114,6 +101,36 @@ struct Measuring<'a> {
 }
 
 impl Measuring<'_> {
+    /// Measures all of them into the report. Returns the first failure of one, and whether what was measured is written.
+    fn all(&mut self, ids: &[String], report: &mut Report) -> (Option<Failure>, Result<(), String>) {
+        let (begun, mut first_failure) = (Instant::now(), None);
+        for (number, id) in (1..).zip(ids) {
+            remark(&format!("{id}: {number} of {} figures, after {}", ids.len(), minutes(begun)));
+            let written = match self.figure(id) {
+                Ok(figure) => {
+                    if self.arguments.format == Format::Text {
+                        print(&judged::text(&figure));
+                    }
+                    report.add(figure)
+                }
+                Err(failure) => {
+                    // The message of one alone is the command's.
+                    if ids.len() > 1 {
+                        remark(failure.message());
+                    }
+                    let written = report.miss(id, failure.message());
+                    first_failure.get_or_insert(failure);
+                    written
+                }
+            };
+            if written.is_err() {
+                return (first_failure, written);
+            }
+        }
+        remark(&format!("{} figures, after {}", ids.len(), minutes(begun)));
+        (first_failure, Ok(()))
+    }
+
     fn figure(&mut self, id: &str) -> Result<Judged, Failure> {
         if let Some(figure) = OfPoints::by_id(id) {
             return self.of_points(id, figure);

@@ -144,7 +144,8 @@ pub fn execute(arguments: ServeArguments) -> Result<(), Failure> {
     let sources = [Box::new(server.watch()) as Box<dyn Source>].into_iter().chain(watch).collect();
     let http = http.map(|settings| Http::open(&settings, sources)).transpose().map_err(unheard)?;
     if let Some(http) = &http {
-        remark(&format!("HTTP on {}: /metrics and /health, and a page at /", http.address()));
+        let page = if door.is_some() { ", and a page at /" } else { "" };
+        remark(&format!("HTTP on {}: /metrics and /health{page}", http.address()));
     }
     *inside.lock().unwrap_or_else(PoisonError::into_inner) = door;
     server.wait().map_err(failure)

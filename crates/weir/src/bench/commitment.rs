@@ -66,19 +66,23 @@ struct Latency {
     p99: f64,
 }
 
-/// Delays of a local network, the effort, and the regions.
-struct Wanted {
+/// Delays of a local network, and how many commits are drawn.
+struct Local {
     tail: Tail,
     /// The tail is that of the paper's measurements, and not the user's.
     is_calibrated: bool,
     commits: usize,
-    /// Names of the regions of a wide area, `+` between them; all of the world's, if it is empty.
-    regions: String,
+}
+
+/// The networks that were asked for.
+struct Wanted<'w> {
+    local: Option<Local>,
+    /// Of a wide area.
+    regions: Option<(&'w World, Vec<usize>)>,
 }
 
 pub fn execute(arguments: &BenchArguments) -> Result<(), Failure> {
     refuse(arguments)?;
-    let wanted = wanted(&arguments.cluster.settings).map_err(|wrong| input(arguments, &wrong))?;
     let protocols = protocols(arguments)?;
     let world = match items::network(arguments)? {
         Some(Simulated::Lan) => None,
@@ -90,32 +94,39 @@ pub fn execute(arguments: &BenchArguments) -> Result<(), Failure> {
         false => arguments.servers.clone(),
     };
     let is_local = !matches!(arguments.simulate, Some(Simulated::Wan(_)));
-    let world = match world {
-        Some(world) => {
-            let regions = regions(world, &wanted.regions).map_err(|wrong| input(arguments, &wrong))?;
-            Some((world, regions))
-        }
-        None => None,
-    };
+    let wanted =
+        wanted(&arguments.cluster.settings, is_local, world).map_err(|wrong| input(arguments, &wrong))?;
+    if servers.contains(&1) {
+        let what = "one server commits without asking another one";
+        return Err(super::wrong(arguments, what, "--servers 2 or more"));
+    }
+    if let Some((world, among)) = &wanted.regions {
+        check_apart(world, among, &servers).map_err(|wrong| input(arguments, &wrong))?;
+    }
     let mut runs = Vec::new();
     for &protocol in &protocols {
         for &count in &servers {
-            if is_local {
-                runs.push(over_local(&wanted, protocol, count, arguments.cluster.seed));
-            }
+            runs.extend(
+                wanted.local.as_ref().map(|local| over_local(local, protocol, count, arguments.cluster.seed)),
+            );
         }
         for &count in &servers {
-            runs.extend(world.as_ref().map(|(world, regions)| over_world(world, regions, protocol, count)));
+            runs.extend(
+                wanted.regions.as_ref().map(|(world, regions)| over_world(world, regions, protocol, count)),
+            );
         }
     }
     match arguments.format {
         Format::Json => print_json(&Document { version: 1, workload: NAME, runs }),
-        Format::Text => print(&text(&runs, (is_local && wanted.is_calibrated).then_some(&wanted.tail))),
+        Format::Text => {
+            let calibrated = wanted.local.as_ref().filter(|local| local.is_calibrated);
+            print(&text(&runs, calibrated.map(|local| &local.tail)));
+        }
     }
     Ok(())
 }
 
-fn over_local(local: &Wanted, protocol: Commitment, servers: u16, seed: u64) -> Run {
+fn over_local(local: &Local, protocol: Commitment, servers: u16, seed: u64) -> Run {
     let network = Network::Lan { tail: local.tail, servers: servers.into() };
     let cost = simulate(&network, protocol, local.commits, seed);
     let delays = Delays {
@@ -140,9 +151,26 @@ fn regions(world: &World, names: &str) -> Result<Vec<usize>, Wrong> {
     }
 }
 
-/// Servers are put into the regions in turn.
+/// Within a region no message takes time.
+fn check_apart(world: &World, among: &[usize], servers: &[u16]) -> Result<(), Wrong> {
+    for &count in servers {
+        let regions = regions_of(among, count);
+        if regions.iter().all(|one| world.round_trip_us(regions[0], *one) == 0.0) {
+            let what =
+                format!("{count} servers are all in `{}`: no message takes time", world.regions[regions[0]]);
+            return Err(Wrong::new(what, "name other regions first, or more servers"));
+        }
+    }
+    Ok(())
+}
+
+/// The region of each server: they are put into the regions in turn.
+fn regions_of(among: &[usize], servers: u16) -> Vec<usize> {
+    among.iter().copied().cycle().take(servers.into()).collect()
+}
+
 fn over_world(world: &World, among: &[usize], protocol: Commitment, servers: u16) -> Run {
-    let regions: Vec<usize> = among.iter().copied().cycle().take(servers.into()).collect();
+    let regions = regions_of(among, servers);
     let names = regions.iter().map(|region| world.regions[*region].clone()).collect();
     let cost = simulate(&Network::Wan { world, regions }, protocol, 1, 0);
     run(protocol, Parameters { network: "wan", servers, delays: None, regions: names }, cost)
@@ -172,6 +200,7 @@ fn refuse(arguments: &BenchArguments) -> Result<(), Failure> {
         (cluster.shards.is_some(), "--shards"),
         (!arguments.target.is_empty(), "--target"),
         (arguments.processes.is_some(), "--processes"),
+        (arguments.cores.is_some(), "--cores"),
         (arguments.sweep.is_some(), "--sweep"),
         (arguments.repeat.is_some(), "--repeat"),
         (arguments.prices.is_some(), "--prices"),
@@ -204,8 +233,26 @@ fn protocols(arguments: &BenchArguments) -> Result<Vec<Commitment>, Failure> {
     }
 }
 
-fn wanted(given: &[(String, String)]) -> Result<Wanted, Wrong> {
+/// Settings of a network that was not asked for are refused.
+fn wanted<'w>(
+    given: &[(String, String)],
+    is_local: bool,
+    world: Option<&'w World>,
+) -> Result<Wanted<'w>, Wrong> {
     let mut settings = Settings::new(NAME, given);
+    let local = if is_local { Some(local(&mut settings)?) } else { None };
+    let regions = match world {
+        Some(world) => {
+            let names = settings.take("regions", String::new(), "names with + between them", |_| true)?;
+            Some((world, regions(world, &names)?))
+        }
+        None => None,
+    };
+    settings.end()?;
+    Ok(Wanted { local, regions })
+}
+
+fn local(settings: &mut Settings<'_>) -> Result<Local, Wrong> {
     let names = Family::ALL.map(Family::name);
     let right = names.join(" or ");
     let name = settings
@@ -215,15 +262,13 @@ fn wanted(given: &[(String, String)]) -> Result<Wanted, Wrong> {
     let median_us = settings.take("median_us", 0.0, time, |us: &f64| *us > 0.0)?;
     let p99_us = settings.take("p99_us", 0.0, time, |us: &f64| *us > 0.0)?;
     let commits = settings.count("commits", COMMITS, COMMITS_MAX)?;
-    let regions = settings.take("regions", String::new(), "names with + between them", |_| true)?;
-    settings.end()?;
     let is_calibrated = median_us == 0.0 && p99_us == 0.0;
     let tail = match is_calibrated {
         true => calibrated(family, &LAN_PUBLISHED),
         false => Tail::of_quantiles(family, median_us, p99_us),
     };
     let hint = "median_us and p99_us are of the delays of your messages, both or neither";
-    Ok(Wanted { tail: tail.map_err(|why| Wrong::new(why, hint))?, is_calibrated, commits, regions })
+    Ok(Local { tail: tail.map_err(|why| Wrong::new(why, hint))?, is_calibrated, commits })
 }
 
 fn text(runs: &[Run], calibrated: Option<&Tail>) -> String {

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde_json::json;
+use weir_cat_bench::place::without_password;
 use weir_conveyor_bench::application::{Bench, NAMES};
 use weir_conveyor_bench::report::Line;
 use weir_conveyor_bench::run::{Figures, Settings, run as run_clients};
@@ -12,7 +13,7 @@ use weir_conveyor_bench::target::{Deployment, Target};
 use weir_server::report::Latency;
 
 use super::servers::postgres_programs;
-use super::{BenchRun, Variant, failed, wrong};
+use super::{BenchRun, Variant, failed, parameter, wrong};
 use crate::cli::BenchArguments;
 use crate::output::Failure;
 
@@ -23,6 +24,8 @@ const TARGETS: [&str; 3] = ["postgres", "conveyor:3", "readonly:3"];
 const SEVERAL: [&str; 3] = ["conveyor:", "readonly:", "2pc:"];
 
 const CLIENTS: u32 = 9;
+/// Each may have a connection to each server, and a transaction that is prepared there.
+const CLIENTS_MAX: u32 = 64;
 const SECONDS: f64 = 5.0;
 const WARM_UP_MAX: f64 = 2.0;
 
@@ -44,6 +47,10 @@ pub fn targets(arguments: &BenchArguments) -> Vec<String> {
 
 /// Checks what was asked for before the first run.
 pub fn check(arguments: &BenchArguments, variant: &Variant) -> Result<(), Failure> {
+    if arguments.cluster.clients.is_some_and(|clients| clients > CLIENTS_MAX) {
+        let what = "so many clients would need more connections than a PostgreSQL server has";
+        return Err(wrong(arguments, what, &format!("--clients {CLIENTS_MAX} or fewer")));
+    }
     let refused = [
         (!arguments.protocol.is_empty(), "--protocol", "the targets are what is compared"),
         (arguments.cluster.shards.is_some(), "--shards", "a target says how many servers it has: conveyor:3"),
@@ -68,7 +75,7 @@ pub fn run(arguments: &BenchArguments, variant: &Variant, round: u32) -> Result<
         measured: Duration::from_secs_f64(seconds),
         calls: u64::MAX,
         think: Duration::ZERO,
-        seed: cluster.seed + u64::from(round - 1),
+        seed: cluster.seed.wrapping_add(u64::from(round - 1)),
     };
     let figures = Deployment::start(&bench, target)
         .and_then(|deployment| run_clients(&bench, &deployment, settings))
@@ -89,9 +96,10 @@ fn bench_run(
     // An operation that meets serialization failures only, or whose end is not known.
     let failed = figures.starved + figures.unknown;
     let mut parameters: BTreeMap<_, _> =
-        variant.settings.iter().map(|(name, value)| (name.clone(), json!(value))).collect();
+        bench.workload.settings().iter().map(|(name, value)| (name.clone(), parameter(value))).collect();
     parameters.insert("servers".to_owned(), json!(target.servers()));
     parameters.insert("clients".to_owned(), json!(settings.clients));
+    parameters.insert("seconds".to_owned(), json!(seconds));
     BenchRun {
         label: variant.label.clone(),
         protocol: variant.protocol.clone(),
@@ -118,7 +126,8 @@ fn latency(figures: &Figures) -> Latency {
 
 fn target(arguments: &BenchArguments, variant: &Variant) -> Result<Target, Failure> {
     variant.protocol.parse().map_err(|why: String| {
-        let (what, hint) = why.split_once(": ").unwrap_or((&why, ""));
+        let what = without_password(&variant.protocol);
+        let hint = why.strip_prefix(&variant.protocol).unwrap_or(&why).trim_start_matches(": ");
         wrong(arguments, &format!("`{what}` is no target beside those of several servers"), hint)
     })
 }

@@ -1,12 +1,11 @@
 //! `weir bench ycsb`: items under RAMP's protocols and their comparators, in this process, on nodes that are started or run, or on simulated servers.
 
 use serde::Serialize;
-use serde_json::Value;
 use weir_bench::processes::{Processes, on_nodes};
 use weir_bench::scale::{self, Load, Network, Prices, Servers, World};
 use weir_bench::ycsb::{Protocol, Ycsb};
 
-use super::{BenchRun, Variant, prices, this_program};
+use super::{BenchRun, Variant, parameter, prices, this_program};
 use crate::cli::BenchArguments;
 use crate::output::Failure;
 use crate::{input, run};
@@ -72,10 +71,8 @@ pub fn run_once(arguments: &BenchArguments, variant: &Variant, round: u32) -> Re
         (_, _, Some(cluster)) => (workload.run_at(cluster).map_err(ycsb_input)?, None),
         _ => (workload.run(protocol).map_err(ycsb_input)?, None),
     };
-    let parameters = workload.settings().into_iter().map(|(name, value)| {
-        let value = value.parse::<serde_json::Number>().map_or(Value::String(value), Value::Number);
-        (name.to_owned(), value)
-    });
+    let settings = workload.settings().into_iter();
+    let parameters = settings.map(|(name, value)| (name.to_owned(), parameter(&value)));
     let per_second = |count: u64| count as f64 / outcome.seconds;
     let all = (outcome.aborted + outcome.reads + outcome.writes).max(1);
     let by_transaction =
@@ -122,7 +119,7 @@ fn servers(arguments: &BenchArguments, servers: u16, network: Network) -> Server
     let seconds = if network == Network::Lan { 0.05 } else { 1.0 };
     Servers {
         servers,
-        cores: arguments.cores,
+        cores: arguments.cores.unwrap_or(1),
         clients: arguments.cluster.clients.unwrap_or(1_000),
         network,
         seconds: arguments.cluster.seconds.unwrap_or(seconds),

@@ -182,7 +182,7 @@ fn start_weir(
 }
 
 fn start_postgres() -> Result<(Postgres, Address), Failure> {
-    let port = free_ports(1)[0];
+    let [port] = free_ports(1)[..] else { return Err(failed("PostgreSQL", &"no port is free")) };
     // Each savepoint behind which rows are written holds a lock: PostgreSQL's own setting ends a transaction at about 6,000.
     let settings = [
         "fsync=on",

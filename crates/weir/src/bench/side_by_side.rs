@@ -213,7 +213,7 @@ pub fn execute(arguments: &BenchArguments) -> Result<(), Failure> {
         for server in order {
             let label = server.target.label();
             let measured =
-                work.measure(server, &servers, &load, arguments.cluster.seed + u64::from(round))?;
+                work.measure(server, &servers, &load, arguments.cluster.seed.wrapping_add(round.into()))?;
             print_remark(&format!(
                 "weir: {label} ({round} of {repeat}): {:.0} a second",
                 measured.throughput

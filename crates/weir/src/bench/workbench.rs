@@ -6,7 +6,7 @@ use std::time::Duration;
 use comfy_table::Cell;
 use serde::Serialize;
 use weir_cat_bench::page;
-use weir_cat_bench::place::{Place, Starting};
+use weir_cat_bench::place::{Place, Starting, without_password};
 use weir_cat_bench::trace;
 use weir_cat_bench::workbench::{self, Range, Remark, Report, Wanted};
 use weir_cat_bench::workload::{NAMES, Wrong};
@@ -158,9 +158,12 @@ pub fn execute(arguments: &BenchArguments) -> Result<(), Failure> {
     if violated.is_empty() { Ok(()) } else { Err(failed(arguments, &violated.join("\n"))) }
 }
 
-/// As it was typed.
+/// As it was typed, without the passwords of addresses.
 fn command() -> String {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let shown = |argument: String| -> String {
+        argument.split(',').map(without_password).collect::<Vec<_>>().join(",")
+    };
+    let arguments: Vec<String> = std::env::args().skip(1).map(shown).collect();
     format!("weir {}", arguments.join(" "))
 }
 
@@ -259,7 +262,7 @@ fn places(arguments: &BenchArguments) -> Result<Vec<Place>, Failure> {
         let place = Place::parse(text).map_err(|wrong| input(arguments, &wrong))?;
         if places.contains(&place) {
             let hint = "to see what chance does, compare this program with a copy of it: baseline:PROGRAM";
-            return Err(input(arguments, &Wrong::new(format!("`{text}` is named twice"), hint)));
+            return Err(input(arguments, &Wrong::new(format!("`{}` is named twice", place.label()), hint)));
         }
         places.push(place);
     }

@@ -353,4 +353,9 @@ fn contention_is_shown_on_a_page() {
     assert_eq!(browser.complaints, Vec::<String>::new());
     drop(server);
     assert!(shown(&mut browser, "The server does not answer").contains("select\tread"));
+    // What another server says is not compared with what this one has said.
+    let another =
+        "take({ at: performance.now(), figures: parse('weir_commits_total 1\\n') }); show(); sums.length";
+    assert_eq!(browser.evaluate(another), 1);
+    assert!(shown(&mut browser, "No transaction was recorded yet.").contains("transactions a second"));
 }
