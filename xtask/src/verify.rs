@@ -97,24 +97,24 @@ fn house_rules(root: &Path) -> Vec<String> {
     complaints.extend(crate::layers::dependencies(root));
     complaints.extend(crate::planted::complaints(root, &files));
     let all: BTreeSet<&str> = files.iter().map(String::as_str).collect();
-    for file in files.iter().cloned() {
-        let Ok(text) = std::fs::read_to_string(root.join(&file)) else { continue };
+    for file in &files {
+        let Ok(text) = std::fs::read_to_string(root.join(file)) else { continue };
         // Examples of citations, and what is written anew or was written long ago.
         let is_exempt = ["xtask/src/citations.rs", "xtask/src/verify.rs", "docs/bars.md", "CHANGELOG.md"]
             .contains(&file.as_str());
         if (file.ends_with(".rs") || file.ends_with(".md")) && !is_exempt {
-            complaints.extend(cited.complaints(root, &file, &text));
+            complaints.extend(cited.complaints(root, file, &text));
         }
         if file.ends_with(".rs") {
-            complaints.extend(check_module(&file, &text));
-            complaints.extend(crate::sleeps::complaints(&file, &text));
-            complaints.extend(crate::included::complaints(&file, &text, &all));
+            complaints.extend(check_module(file, &text));
+            complaints.extend(crate::sleeps::complaints(file, &text));
+            complaints.extend(crate::included::complaints(file, &text, &all));
         }
         if matches!(
             file.as_str(),
             "ARCHITECTURE.md" | "README.md" | "CONTRIBUTING.md" | "docs/glossary.md" | "docs/limits.md"
         ) {
-            complaints.extend(check_named_paths(root, &file, &text));
+            complaints.extend(check_named_paths(root, file, &text));
         }
     }
     complaints
