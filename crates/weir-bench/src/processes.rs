@@ -3,15 +3,16 @@
 //!
 //! Starts `weir serve` and ends what it started. Measures nothing itself.
 
-use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::{Duration, Instant};
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
 
 use weir_client::ClusterFile;
 use weir_core::ids::ShardId;
+use weir_harness::folder::Folder;
+use weir_harness::process::Process;
 use weir_kv::Variant;
+use weir_net::loopback;
 
 use crate::ycsb::Protocol;
 
@@ -20,8 +21,9 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 pub struct Processes {
     pub cluster: ClusterFile,
-    file: PathBuf,
-    nodes: Vec<Child>,
+    // Nodes end before the folder with their cluster file goes.
+    _nodes: Vec<Process>,
+    _folder: Folder,
 }
 
 /// # Errors
@@ -47,66 +49,26 @@ impl Processes {
             let hint = "nodes of one shard each are started from this very program, on ports of loopback that are free";
             (format!("cannot start {shards} nodes: {why}"), hint.to_owned())
         };
-        let addresses = free_ports(shards).map_err(|error| failed(error.to_string()))?;
-        let file = new_file();
-        let text = cluster_text(variant, &addresses);
-        std::fs::write(&file, &text).map_err(|error| failed(format!("{}: {error}", file.display())))?;
-        let cluster = ClusterFile::parse(&file, &text).map_err(|complaint| failed(complaint.to_string()));
-        // From here on dropping it cleans up.
-        let mut started = match cluster {
-            Ok(cluster) => Processes { cluster, file, nodes: Vec::new() },
-            Err(error) => {
-                let _ = std::fs::remove_file(&file);
-                return Err(error);
-            }
+        let folder = Folder::new("nodes").map_err(|error| failed(error.to_string()))?;
+        let text = cluster_text(variant, shards);
+        let file = folder.write("cluster.toml", &text).map_err(|error| failed(error.to_string()))?;
+        let cluster = ClusterFile::parse(&file, &text).map_err(|complaint| failed(complaint.to_string()))?;
+        let start = |node: ShardId| {
+            let mut command = Command::new(weir);
+            command.args(["serve", "--node", &format!("n{node}"), "--cluster"]).arg(&file);
+            Process::start(&mut command, PATIENCE, |line| line.contains("listening on "))
         };
-        for node in 0..shards {
-            let process = Command::new(weir)
-                .args(["serve", "--node", &format!("n{node}"), "--cluster"])
-                .arg(&started.file)
-                .stdout(Stdio::null())
-                .stderr(Stdio::null())
-                .spawn()
-                .map_err(|error| failed(format!("{}: {error}", weir.display())))?;
-            started.nodes.push(process);
-        }
-        let begun = Instant::now();
-        for address in addresses {
-            while TcpStream::connect(address).is_err() {
-                if begun.elapsed() > PATIENCE {
-                    return Err(failed(format!("no node listens on {address}")));
-                }
-                std::thread::sleep(Duration::from_millis(20));
-            }
-        }
-        Ok(started)
+        // All at once: nodes may wait for each other.
+        let started: Vec<Result<Process, String>> = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..shards).map(|node| scope.spawn(move || start(node))).collect();
+            threads.into_iter().map(|thread| thread.join().expect("starting a node does not panic")).collect()
+        });
+        let nodes = started.into_iter().collect::<Result<_, _>>().map_err(failed)?;
+        Ok(Processes { cluster, _nodes: nodes, _folder: folder })
     }
 }
 
-impl Drop for Processes {
-    fn drop(&mut self) {
-        for node in &mut self.nodes {
-            // It may have ended by itself; then the clients have said so.
-            let _ = node.kill().and_then(|()| node.wait());
-        }
-        let _ = std::fs::remove_file(&self.file);
-    }
-}
-
-fn free_ports(count: ShardId) -> std::io::Result<Vec<SocketAddr>> {
-    let listeners: Vec<TcpListener> =
-        (0..count).map(|_| TcpListener::bind("127.0.0.1:0")).collect::<Result<_, _>>()?;
-    listeners.iter().map(TcpListener::local_addr).collect()
-}
-
-fn new_file() -> PathBuf {
-    static NUMBERED: AtomicU32 = AtomicU32::new(0);
-    let number = NUMBERED.fetch_add(1, Ordering::Relaxed);
-    std::env::temp_dir().join(format!("weir-bench-{}-{number}.toml", std::process::id()))
-}
-
-fn cluster_text(variant: Variant, addresses: &[SocketAddr]) -> String {
-    let of_node = |(node, address)| format!("[nodes.n{node}]\naddress = \"{address}\"\nshards = [{node}]\n");
-    let nodes: String = addresses.iter().enumerate().map(of_node).collect();
-    format!("protocol = \"{variant}\"\n{nodes}")
+/// The text of a cluster file: nodes of one shard each.
+fn cluster_text(variant: Variant, shards: ShardId) -> String {
+    format!("protocol = \"{variant}\"\n{}", loopback::nodes(shards.into(), 1))
 }
