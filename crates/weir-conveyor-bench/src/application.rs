@@ -22,16 +22,16 @@ pub struct Bench {
 }
 
 /// The files of an application: its SQL, and its workload as the last one.
-type Files = [(&'static str, &'static str)];
+pub type Files = [(&'static str, &'static str)];
 
 macro_rules! files {
     ($folder:literal: $($name:literal),*) => {
         &[$(($name, include_str!(concat!("../../../", $folder, "/", $name)))),*]
     };
 }
-const TPCW: &Files =
+pub const TPCW: &Files =
     files!("examples/tpcw": "schema.sql", "procedures.sql", "invariants.sql", "workload.toml");
-const RUBIS: &Files =
+pub const RUBIS: &Files =
     files!("examples/rubis": "schema.sql", "procedures.sql", "invariants.sql", "workload.toml");
 const MICRO: &Files = files!(
     "crates/weir-conveyor-bench/applications/conveyor-micro": "schema.sql", "procedures.sql", "workload.toml"

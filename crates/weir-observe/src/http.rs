@@ -153,7 +153,7 @@ const TEXT: &str = "text/plain; charset=utf-8";
 const JSON: &str = "application/json";
 const HTML: &str = "text/html; charset=utf-8";
 
-/// What a page may load and ask for: its own text, and this listener.
+/// A page may load nothing beside its own text, and may ask this listener alone.
 const POLICY: HeaderValue = HeaderValue::from_static(
     "default-src 'none'; connect-src 'self'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; frame-ancestors 'none'",
 );

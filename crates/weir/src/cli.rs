@@ -311,7 +311,7 @@ pub struct BenchArguments {
     /// granola, tapir, nt-ur [default: ramp-fast,none; with --processes ramp-fast,ramp-small,ramp-hybrid]
     #[arg(long, value_name = "A,B,…", value_delimiter = ',')]
     pub protocol: Vec<String>,
-    /// What to compare instead, each in turn; ratios are of the first server to each other one (of protocols: of each other one to the
+    /// Targets that are compared instead, each in turn; ratios are of the first server to each other one (of protocols: of each other one to the
     /// first). Servers that are started for it:
     /// weir: (this program), postgres, baseline:PROGRAM (an earlier Weir). For ycsb clusters that run: weir:FILE with its cluster
     /// file, which says the protocol. By SQL also mariadb and sqlite: (a file of its own), sqlite:FILE, and servers that run:

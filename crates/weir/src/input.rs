@@ -4,6 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
+use weir_conveyor_bench::application::{Files, RUBIS, TPCW};
 use weir_sql::Sources;
 use weir_sql::ways::layout::{self, LayoutError};
 
@@ -164,24 +165,20 @@ pub fn shipped(name: &str) -> Option<(Sources, (String, String))> {
 
 /// The sources of an example that is a benchmark.
 pub fn example(name: &str) -> Option<Sources> {
-    macro_rules! files {
-        ($folder:literal) => {
-            [
-                include_str!(concat!("../../../examples/", $folder, "/schema.sql")),
-                include_str!(concat!("../../../examples/", $folder, "/procedures.sql")),
-                include_str!(concat!("../../../examples/", $folder, "/invariants.sql")),
-            ]
-        };
-    }
-    let texts = match name {
-        "tpcc" => files!("tpcc"),
-        "tpcw" => files!("tpcw"),
-        "rubis" => files!("rubis"),
+    const TPCC: &Files = &[
+        ("schema.sql", include_str!("../../../examples/tpcc/schema.sql")),
+        ("procedures.sql", include_str!("../../../examples/tpcc/procedures.sql")),
+        ("invariants.sql", include_str!("../../../examples/tpcc/invariants.sql")),
+    ];
+    let files = match name {
+        "tpcc" => TPCC,
+        "tpcw" => TPCW,
+        "rubis" => RUBIS,
         _ => return None,
     };
     let mut sources = Sources::default();
-    for (file, text) in ["schema.sql", "procedures.sql", "invariants.sql"].into_iter().zip(texts) {
-        sources.add(format!("examples/{name}/{file}"), text);
+    for (file, text) in files.iter().filter(|(file, _)| file.ends_with(".sql")) {
+        sources.add(format!("examples/{name}/{file}"), *text);
     }
     Some(sources)
 }

@@ -25,7 +25,6 @@ fn refused(error: &mysql::Error) -> Refused {
 /// The error in words, without the names that the client has for kinds of errors.
 fn said(error: &mysql::Error) -> String {
     match error {
-        mysql::Error::MySqlError(error) => error.to_string(),
         mysql::Error::IoError(error) => error.to_string(),
         mysql::Error::DriverError(error) => error.to_string(),
         error => error.to_string(),
